@@ -1,0 +1,4 @@
+//! Platform-neutral client of a Cells node.
+#![doc = ""]
+
+pub mod host;

@@ -1,0 +1,236 @@
+//! `GET /v1/capabilities` and `GET /v1/exports` (`files-http.md` §3).
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{Alias, ServerId};
+use crate::json::{self, Malformed};
+
+/// What the HTTP side of a node offers. Descriptive, never a grant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerCapabilities {
+    /// Always 1.
+    pub version: u64,
+    /// Identity of the installation.
+    pub server_id: Option<ServerId>,
+    /// Epoch of the node's processes, new at every start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub process_epoch: Option<ServerId>,
+    /// What the principal may do with files.
+    pub files: FileCapabilities,
+    /// Object sync.
+    pub sync: SyncCapabilities,
+    /// Processes.
+    pub process: ProcessCapabilities,
+    /// Terminals.
+    pub terminal: TerminalCapabilities,
+    /// Harness control over MCP; absent on old nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harness: Option<HarnessEndpoint>,
+    /// How processes are separated from the host.
+    pub execution_model: ExecutionModel,
+    /// Who else can change files while a process runs.
+    pub workspace_consistency: WorkspaceConsistency,
+    /// How a read-only mount is enforced.
+    pub read_only_enforcement: ReadOnlyEnforcement,
+    /// How a process sees paths.
+    pub path_model: PathModel,
+}
+
+/// What the principal may do with files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileCapabilities {
+    /// At least one export is visible.
+    pub read: bool,
+    /// At least one export may be written.
+    pub write: bool,
+}
+
+/// Object sync, as far as this document tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SyncCapabilities {
+    /// Enabled and healthy.
+    pub push: bool,
+}
+
+/// Processes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessCapabilities {
+    /// Processes can be started.
+    pub exec: bool,
+}
+
+/// Terminals.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TerminalCapabilities {
+    /// Pseudo-terminals can be opened.
+    pub pty: bool,
+}
+
+/// Where harness control is reached.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HarnessEndpoint {
+    /// A harness profile is configured.
+    #[serde(default)]
+    pub enabled: bool,
+    /// Reference to the MCP endpoint, relative to the node's root.
+    #[serde(default)]
+    pub endpoint: Option<String>,
+}
+
+/// How processes are separated from the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ExecutionModel {
+    /// No processes.
+    None,
+    /// On the host itself; the callers are trusted.
+    TrustedCooperativeHost,
+    /// In a sandbox.
+    Sandbox,
+}
+
+/// Who else can change files while a process runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WorkspaceConsistency {
+    /// No processes.
+    None,
+    /// Everybody who cooperates.
+    Cooperative,
+    /// Nobody.
+    Isolated,
+}
+
+/// How a read-only mount is enforced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadOnlyEnforcement {
+    /// Not at all.
+    None,
+    /// As far as the host allows.
+    BestEffort,
+    /// By the kernel.
+    KernelEnforced,
+}
+
+/// How a process sees paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathModel {
+    /// No processes.
+    None,
+    /// As the host's own.
+    HostMapped,
+    /// Below a root of their own.
+    VirtualRoot,
+}
+
+impl ServerCapabilities {
+    /// Parses and validates the document.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong, or members contradict each other.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        const WHAT: &str = "the capabilities document";
+        let document: Self = json::parse(WHAT, bytes)?;
+        if document.version != 1 {
+            return Err(Malformed::new(WHAT, "has another version than 1"));
+        }
+        let anonymous_exec = document.server_id.is_none()
+            || document.execution_model == ExecutionModel::None
+            || document.workspace_consistency == WorkspaceConsistency::None
+            || document.path_model == PathModel::None;
+        if document.process.exec && anonymous_exec {
+            return Err(Malformed::new(WHAT, "offers processes without saying how they run"));
+        }
+        if document.terminal.pty && !document.process.exec {
+            return Err(Malformed::new(WHAT, "offers terminals without processes"));
+        }
+        Ok(document)
+    }
+
+    /// What a node without this route offers, judged by its exports: files and nothing else.
+    pub fn files_only(exports: &Exports) -> Self {
+        Self {
+            version: 1,
+            server_id: None,
+            process_epoch: None,
+            files: FileCapabilities { read: true, write: exports.exports.iter().any(|export| export.access == Access::Rw) },
+            sync: SyncCapabilities { push: false },
+            process: ProcessCapabilities { exec: false },
+            terminal: TerminalCapabilities { pty: false },
+            harness: None,
+            execution_model: ExecutionModel::None,
+            workspace_consistency: WorkspaceConsistency::None,
+            read_only_enforcement: ReadOnlyEnforcement::None,
+            path_model: PathModel::None,
+        }
+    }
+}
+
+/// Reply of `GET /v1/exports`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exports {
+    /// Always 1.
+    pub version: u64,
+    /// The exports that the principal may see, ordered by alias.
+    pub exports: Vec<Export>,
+}
+
+/// One export.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Export {
+    /// Its name.
+    pub alias: Alias,
+    /// What the principal may do with it.
+    #[serde(default)]
+    pub access: Access,
+    /// `source` for plain names; anything else forbids writes.
+    #[serde(default)]
+    pub name_semantics: Option<String>,
+    /// Writes can be made conditional.
+    #[serde(default)]
+    pub strong_revision: bool,
+}
+
+impl Export {
+    /// Whether writes may be sent: `rw`, strong revisions and plain names (`files-http.md` §3.2).
+    pub fn allows_writes(&self) -> bool {
+        self.access == Access::Rw && self.strong_revision && self.name_semantics.as_deref() == Some("source")
+    }
+}
+
+/// Read-only or read-write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Access {
+    /// Read-only.
+    #[default]
+    Ro,
+    /// Read and write.
+    Rw,
+}
+
+impl Exports {
+    /// Parses and validates the list.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is wrong or an alias stands twice.
+    pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
+        const WHAT: &str = "the list of exports";
+        let list: Self = json::parse(WHAT, bytes)?;
+        if list.version != 1 {
+            return Err(Malformed::new(WHAT, "has another version than 1"));
+        }
+        let mut aliases: Vec<&Alias> = list.exports.iter().map(|export| &export.alias).collect();
+        aliases.sort();
+        if aliases.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(Malformed::new(WHAT, "names an alias twice"));
+        }
+        Ok(list)
+    }
+}

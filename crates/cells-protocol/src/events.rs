@@ -1,0 +1,291 @@
+//! The event stream: request and frames (`cells-0.4.md` §2).
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::authorization::AuthorizationSnapshot;
+use crate::ids::{ClientId, EventEpoch, ProfileId, ServerId, TopicId};
+use crate::json::{self, Malformed, lenient, optional_safe_integer, safe_integer};
+use crate::limits::{EVENTS_PER_FRAME_MAX, HEARTBEAT_MAX_MS, HEARTBEAT_MIN_MS};
+use crate::receipts::Scope;
+use crate::text::is_code;
+
+/// A position in an event ring.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventCursor {
+    /// Sequence number of the last event seen.
+    #[serde(deserialize_with = "safe_integer")]
+    pub after: u64,
+    /// The ring.
+    pub event_epoch: EventEpoch,
+}
+
+/// Body of `POST /v1/events`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventsRequest {
+    /// Always 1.
+    pub version: u64,
+    /// Random identity of the driver instance; a newer stream of the same identity supersedes an older one.
+    pub client_id: ClientId,
+    /// 1 to 128 topics with unique ids.
+    pub topics: Vec<TopicRequest>,
+}
+
+/// One topic of a request.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TopicRequest {
+    /// Addresses the frames of this topic.
+    pub id: TopicId,
+    /// What is watched.
+    #[serde(flatten)]
+    pub kind: TopicKind,
+}
+
+/// What a topic watches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
+pub enum TopicKind {
+    /// The events of a profile instance.
+    Harness {
+        /// The profile.
+        profile_id: ProfileId,
+        /// The project scope, if any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scope: Option<Scope>,
+        /// Where to go on; absent = from now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cursor: Option<EventCursor>,
+        /// `summary` drops tool output.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_detail: Option<String>,
+    },
+    /// A kind that this crate does not know; a node answers it with the topic error `ECAPABILITY`.
+    #[serde(other)]
+    Other,
+}
+
+/// One event of a ring.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HarnessEvent {
+    /// Its sequence number; rings start at 1 and step by 1.
+    #[serde(deserialize_with = "safe_integer")]
+    pub seq: u64,
+    /// When it happened, in Unix milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_safe_integer")]
+    pub timestamp: Option<u64>,
+    /// The native notification or request.
+    pub message: NativeMessage,
+}
+
+/// A native notification (`method`, `params`) or request (with `id`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NativeMessage {
+    /// Identity of a request; compared as JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<Value>,
+    /// For example `turn/started`.
+    pub method: String,
+    /// The native parameters.
+    #[serde(default)]
+    pub params: Value,
+}
+
+/// Why a cursor could not be continued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GapReason {
+    /// Another ring.
+    Epoch,
+    /// The cursor is beyond the newest event.
+    Ahead,
+    /// Events after the cursor are gone.
+    Evicted,
+}
+
+/// One frame of the stream.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Frame {
+    /// The first frame.
+    Ready(Ready),
+    /// A topic was accepted. Harness topics carry their start position.
+    Open {
+        /// The topic.
+        topic: TopicId,
+        /// Effective start of a harness topic.
+        cursor: Option<EventCursor>,
+    },
+    /// The position cannot be continued; delivery goes on from `cursor`. Read history again after this frame.
+    Gap {
+        /// The topic.
+        topic: TopicId,
+        /// The newest position.
+        cursor: EventCursor,
+        /// Why.
+        reason: GapReason,
+    },
+    /// Events with `from < seq ≤ to`, ascending, at most 128.
+    Events(EventsFrame),
+    /// The complete set of outstanding native requests.
+    Requests(RequestsFrame),
+    /// The topic failed.
+    TopicError(TopicError),
+    /// The stream lives.
+    Heartbeat,
+    /// The last frame before an orderly end.
+    Closing(Closing),
+    /// A frame of a newer node, or of a topic kind that this driver does not use.
+    Unknown,
+}
+
+/// Data of a `ready` frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Ready {
+    /// Always 1.
+    pub version: u64,
+    /// Identity of this stream.
+    pub stream_id: String,
+    /// Longest silence of a living stream.
+    pub heartbeat_ms: u64,
+    /// Identity of the installation.
+    #[serde(default)]
+    pub server_id: Option<ServerId>,
+    /// Process epoch of the harness service.
+    #[serde(default)]
+    pub harness_epoch: Option<String>,
+    /// Process epoch of the file service.
+    #[serde(default)]
+    pub process_epoch: String,
+    /// Who the node says the caller is.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    pub authorization: Option<AuthorizationSnapshot>,
+}
+
+/// Data of an `events` frame.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EventsFrame {
+    /// The topic.
+    pub topic: TopicId,
+    /// The ring.
+    pub event_epoch: EventEpoch,
+    /// Position before the first event.
+    #[serde(deserialize_with = "safe_integer")]
+    pub from: u64,
+    /// Position after the last event.
+    #[serde(deserialize_with = "safe_integer")]
+    pub to: u64,
+    /// May be empty, when summary mode dropped them all.
+    pub events: Vec<HarnessEvent>,
+}
+
+/// Data of a `requests` frame.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RequestsFrame {
+    /// The topic.
+    pub topic: TopicId,
+    /// The ring.
+    pub event_epoch: EventEpoch,
+    /// The position as of which the set is complete.
+    #[serde(deserialize_with = "safe_integer")]
+    pub at: u64,
+    /// The requests.
+    pub requests: Vec<NativeMessage>,
+}
+
+/// Data of an `error` frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TopicError {
+    /// The topic.
+    pub topic: TopicId,
+    /// The node's code.
+    pub code: String,
+    /// No frame follows until the topic is opened anew.
+    #[serde(rename = "final")]
+    pub is_final: bool,
+    /// Do not try again before this long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+/// Data of a `closing` frame.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Closing {
+    /// The node's code.
+    pub code: String,
+    /// Do not try again before this long.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+}
+
+impl Frame {
+    /// Parses the frame with the SSE event name `event` and the data `data`.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the data is not what the name says. The stream must then be opened anew.
+    pub fn parse(event: &str, data: &[u8]) -> Result<Self, Malformed> {
+        const WHAT: &str = "the event frame";
+        let wrong = |problem: &str| Err(Malformed::new(WHAT, problem));
+        match event {
+            "ready" => {
+                let ready: Ready = json::parse(WHAT, data)?;
+                if ready.version != 1 {
+                    return wrong("has another version than 1");
+                }
+                if !(HEARTBEAT_MIN_MS..=HEARTBEAT_MAX_MS).contains(&ready.heartbeat_ms) {
+                    return wrong("has a heartbeat outside 1000 to 60000 ms");
+                }
+                Ok(Self::Ready(ready))
+            }
+            "open" => {
+                #[derive(Deserialize)]
+                struct Open {
+                    topic: TopicId,
+                    #[serde(default, deserialize_with = "lenient")]
+                    cursor: Option<EventCursor>,
+                }
+                let open: Open = json::parse(WHAT, data)?;
+                Ok(Self::Open { topic: open.topic, cursor: open.cursor })
+            }
+            "gap" => {
+                #[derive(Deserialize)]
+                struct Gap {
+                    topic: TopicId,
+                    cursor: EventCursor,
+                    reason: GapReason,
+                }
+                let gap: Gap = json::parse(WHAT, data)?;
+                Ok(Self::Gap { topic: gap.topic, cursor: gap.cursor, reason: gap.reason })
+            }
+            "events" => {
+                let frame: EventsFrame = json::parse(WHAT, data)?;
+                if frame.events.len() > EVENTS_PER_FRAME_MAX {
+                    return wrong("has more than 128 events");
+                }
+                let ascending = frame.events.windows(2).all(|pair| pair[0].seq < pair[1].seq);
+                let inside = frame.events.iter().all(|event| frame.from < event.seq && event.seq <= frame.to);
+                if frame.from > frame.to || !ascending || !inside {
+                    return wrong("has events out of order or outside its range");
+                }
+                Ok(Self::Events(frame))
+            }
+            "requests" => Ok(Self::Requests(json::parse(WHAT, data)?)),
+            "error" => {
+                let error: TopicError = json::parse(WHAT, data)?;
+                if is_code(&error.code) { Ok(Self::TopicError(error)) } else { wrong("has a code that is not one") }
+            }
+            "heartbeat" => Ok(Self::Heartbeat),
+            "closing" => {
+                let closing: Closing = json::parse(WHAT, data)?;
+                if is_code(&closing.code) { Ok(Self::Closing(closing)) } else { wrong("has a code that is not one") }
+            }
+            _ => Ok(Self::Unknown),
+        }
+    }
+}

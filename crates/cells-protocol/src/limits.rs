@@ -1,0 +1,112 @@
+//! Every numeric bound of the protocol, with its unit in the name (`cells-0.4.md` appendix C, `files-http.md` §1.6).
+
+/// Largest integer a JavaScript number holds exactly; every wire integer is at most this.
+pub const SAFE_INTEGER_MAX: u64 = 9_007_199_254_740_991;
+
+/// Deadline used when a call gives none, in milliseconds.
+pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
+/// Largest deadline a node honours; it clamps `X-Timeout-Ms` to this.
+pub const SERVER_DEADLINE_MAX_MS: u64 = 30_000;
+/// Longest wait a `Retry-After` header can cause, in milliseconds.
+pub const RETRY_AFTER_MAX_MS: u64 = 30_000;
+/// A node answers a mutation after at most this long, with an unfinished receipt if need be.
+pub const MUTATION_ANSWER_MS: u64 = 25_000;
+
+/// Largest JSON reply of a file route.
+pub const JSON_REPLY_MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// Largest error body that is read.
+pub const ERROR_BODY_MAX_BYTES: u64 = 64 * 1024;
+/// Largest reply to a file mutation.
+pub const MUTATION_REPLY_MAX_BYTES: u64 = 1024 * 1024;
+/// Largest MCP reply that is read.
+pub const MCP_REPLY_MAX_BYTES: u64 = 32 * 1024 * 1024;
+/// Largest body of a request to `/mcp`.
+pub const MCP_REQUEST_MAX_BYTES: usize = 2 * 1024 * 1024;
+/// Largest body of a request to any other JSON route.
+pub const JSON_REQUEST_MAX_BYTES: usize = 512 * 1024;
+/// Largest discovery document.
+pub const DISCOVERY_MAX_BYTES: usize = 64 * 1024;
+/// Default and largest buffer of `read`.
+pub const READ_MAX_BYTES: u64 = 32 * 1024 * 1024;
+
+/// Longest export-relative path, in UTF-8 bytes.
+pub const PATH_MAX_BYTES: usize = 4096;
+/// Paths in one stat request.
+pub const STAT_BATCH_MAX_PATHS: usize = 256;
+/// Path bytes in one stat request.
+pub const STAT_BATCH_MAX_PATH_BYTES: usize = 65_536;
+/// Entries on one page of a directory listing.
+pub const ENTRIES_PAGE_MAX: usize = 512;
+/// Entries and warnings scanned in one directory.
+pub const DIRECTORY_MAX_ENTRIES: usize = 100_000;
+/// Longest listing cursor.
+pub const CURSOR_MAX_BYTES: usize = 16_384;
+/// Lifetime of a listing cursor, in seconds.
+pub const CURSOR_LIFETIME_S: u64 = 300;
+
+/// Longest identifier (request, operation, server id ...).
+pub const ID_MAX_BYTES: usize = 128;
+/// Longest native identifier (session, turn, item).
+pub const NATIVE_ID_MAX_BYTES: usize = 512;
+/// Longest mandatory string argument of a tool.
+pub const ARGUMENT_MAX_BYTES: usize = 131_072;
+/// Longest prompt and longest command arguments.
+pub const PROMPT_MAX_BYTES: usize = 131_072;
+
+/// Items on one history page.
+pub const HISTORY_PAGE_MAX_ITEMS: usize = 100;
+/// Serialised bytes of the items on one history page.
+pub const HISTORY_PAGE_MAX_BYTES: usize = 2 * 1024 * 1024;
+
+/// Commands in a catalog.
+pub const COMMANDS_MAX: usize = 256;
+/// Serialised bytes of a command catalog.
+pub const COMMANDS_MAX_BYTES: usize = 256 * 1024;
+/// Longest command description.
+pub const COMMAND_DESCRIPTION_MAX_BYTES: usize = 1024;
+/// Longest argument hint of a command.
+pub const COMMAND_HINT_MAX_BYTES: usize = 256;
+/// Longest preview of a command's output.
+pub const COMMAND_PREVIEW_MAX_BYTES: usize = 64 * 1024;
+/// Largest output page, before base64.
+pub const OUTPUT_PAGE_MAX_BYTES: u64 = 65_536;
+/// Largest output body kept behind a reference.
+pub const OUTPUT_MAX_BYTES: u64 = 32 * 1024 * 1024;
+/// Output that is loaded when the caller gives no budget.
+pub const OUTPUT_LOAD_DEFAULT_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Topics in one event stream.
+pub const EVENT_TOPICS_MAX: usize = 128;
+/// Body of a request for an event stream.
+pub const EVENT_REQUEST_MAX_BYTES: usize = 64 * 1024;
+/// Data of one event frame.
+pub const EVENT_FRAME_MAX_BYTES: usize = 8 * 1024 * 1024 + 64 * 1024;
+/// Events in one `events` frame.
+pub const EVENTS_PER_FRAME_MAX: usize = 128;
+/// Events an event ring keeps, on the node and per topic in the client.
+pub const EVENT_RING_MAX_EVENTS: usize = 1024;
+/// Serialised bytes an event ring keeps.
+pub const EVENT_RING_MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Heartbeat interval of a node, in milliseconds.
+pub const HEARTBEAT_MS: u64 = 15_000;
+/// Smallest heartbeat interval a client accepts.
+pub const HEARTBEAT_MIN_MS: u64 = 1_000;
+/// Largest heartbeat interval a client accepts.
+pub const HEARTBEAT_MAX_MS: u64 = 60_000;
+/// Streams of one principal.
+pub const EVENT_STREAMS_PER_PRINCIPAL: usize = 16;
+/// Streams of one node.
+pub const EVENT_STREAMS_PER_NODE: usize = 64;
+/// Outstanding approvals and questions of one profile instance.
+pub const PENDING_REQUESTS_MAX: usize = 128;
+
+/// Receipts of one profile instance and epoch.
+pub const RECEIPTS_PER_INSTANCE: u64 = 1024;
+/// Receipt rows in one store.
+pub const RECEIPTS_PER_STORE: u64 = 65_536;
+/// Known epochs in one store.
+pub const RECEIPT_EPOCHS_MAX: u64 = 4096;
+/// Retention of an earlier epoch, in milliseconds.
+pub const RECEIPT_RETENTION_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+/// Largest result stored with a receipt.
+pub const RECEIPT_RESULT_MAX_BYTES: usize = 64 * 1024;

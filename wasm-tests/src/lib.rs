@@ -1,0 +1,1 @@
+//! Shared cases that run on wasm.
