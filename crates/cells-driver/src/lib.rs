@@ -2,3 +2,5 @@
 #![doc = ""]
 
 pub mod host;
+#[allow(dead_code)] // read by the event stream and by MCP replies
+mod sse;
