@@ -64,7 +64,9 @@ impl TryFrom<RawRevision> for GrantRevision {
         match raw {
             RawRevision::Text(text) if is_id(&text) => Ok(Self::Text(text.into())),
             RawRevision::Number(number) if number <= SAFE_INTEGER_MAX => Ok(Self::Number(number)),
-            RawRevision::Text(_) | RawRevision::Number(_) => Err("revision is neither an identifier nor a safe integer"),
+            RawRevision::Text(_) | RawRevision::Number(_) => {
+                Err("revision is neither an identifier nor a safe integer")
+            }
         }
     }
 }

@@ -158,7 +158,10 @@ impl ServerCapabilities {
             version: 1,
             server_id: None,
             process_epoch: None,
-            files: FileCapabilities { read: true, write: exports.exports.iter().any(|export| export.access == Access::Rw) },
+            files: FileCapabilities {
+                read: true,
+                write: exports.exports.iter().any(|export| export.access == Access::Rw),
+            },
             sync: SyncCapabilities { push: false },
             process: ProcessCapabilities { exec: false },
             terminal: TerminalCapabilities { pty: false },

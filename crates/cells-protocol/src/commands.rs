@@ -288,4 +288,3 @@ pub struct OutputPageBody {
     /// Where the next page starts; null at the end.
     pub next_offset: Option<u64>,
 }
-

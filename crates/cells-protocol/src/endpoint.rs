@@ -243,7 +243,11 @@ mod tests {
             ("https://node:1/", Err(InvalidEndpoint::Origin)),
             ("//evil/", Err(InvalidEndpoint::Origin)),
         ] {
-            assert_eq!(mcp.resolve(reference).as_ref().map(Endpoint::as_str), expected.as_ref().copied(), "{reference}");
+            assert_eq!(
+                mcp.resolve(reference).as_ref().map(Endpoint::as_str),
+                expected.as_ref().copied(),
+                "{reference}"
+            );
         }
     }
 }

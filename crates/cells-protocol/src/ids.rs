@@ -125,6 +125,28 @@ identifier! {
     CommandName, "command name", "1 to 64 characters of A-Z, a-z, 0-9, _ : . - that start with a letter or digit", is_command_name
 }
 
+macro_rules! hex_identifier {
+    ($name:ident, $bytes:literal) => {
+        impl $name {
+            /// The identifier whose digits are those of `bytes`.
+            pub fn from_bytes(bytes: [u8; $bytes]) -> Self {
+                Self(hex(&bytes).into())
+            }
+        }
+    };
+}
+
+hex_identifier!(Epoch, 32);
+hex_identifier!(EventEpoch, 16);
+hex_identifier!(Sha256Hex, 32);
+
+/// `bytes` as lowercase hex digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
 /// `^[A-Za-z0-9_-]{1,128}$`.
 pub fn is_id(value: &str) -> bool {
     value.len() <= ID_MAX_BYTES && is_alias(value)

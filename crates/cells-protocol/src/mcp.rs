@@ -39,7 +39,11 @@ pub struct ClientInfo<'a> {
 pub fn name_header(name: &str) -> String {
     use base64::Engine;
     let plain = name.bytes().all(|byte| byte.is_ascii_graphic()) && !name.starts_with("=?");
-    if plain { name.to_owned() } else { format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(name)) }
+    if plain {
+        name.to_owned()
+    } else {
+        format!("=?base64?{}?=", base64::engine::general_purpose::STANDARD.encode(name))
+    }
 }
 
 /// A JSON-RPC reply: a result or an error, never both.

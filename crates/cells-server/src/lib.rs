@@ -1,1 +1,3 @@
-//! Placeholder.
+//! The local Cells node.
+
+pub mod harness;

@@ -1,0 +1,4 @@
+//! Agent sessions: the service that owns receipts and events, and the plugins behind it (`harness.md`).
+
+pub mod plugin;
+pub mod ring;

@@ -1,0 +1,403 @@
+//! The event ring of one profile instance (`harness.md` §5.1, `cells-0.4.md` §2.5).
+//!
+//! Messages are serialised once, when they are pushed; every reader shares that text.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cells_protocol::events::{EventCursor, GapReason, NativeMessage};
+use cells_protocol::ids::EventEpoch;
+use cells_protocol::limits::{EVENT_RING_MAX_BYTES, EVENT_RING_MAX_EVENTS, EVENTS_PER_FRAME_MAX, PENDING_REQUESTS_MAX};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+
+use super::plugin::ToolError;
+
+/// Events of one profile instance and its outstanding requests.
+///
+/// Keeps the newest 1024 events and 8 MiB of their text, and at most 128 requests of 8 MiB together. Requests outlive the
+/// eviction of their event. All methods take `&self`; none blocks for longer than a copy in memory.
+///
+/// ```
+/// use cells_server::harness::ring::EventRing;
+/// use serde_json::json;
+///
+/// let ring = EventRing::new([7; 16]);
+/// let start = ring.newest();
+/// ring.push("turn/started", json!({"threadId": "s-1", "turn": {"id": "t-1"}}))?;
+/// let page = ring.page(&start)?;
+/// assert_eq!((page.from, page.to, page.events.len()), (0, 1, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct EventRing {
+    seed: [u8; 16],
+    state: Mutex<State>,
+    changed: watch::Sender<()>,
+}
+
+/// One event as it is kept.
+#[derive(Debug, Clone)]
+pub struct RingEvent {
+    /// Its sequence number.
+    pub seq: u64,
+    /// When it was pushed, in Unix milliseconds.
+    pub timestamp: u64,
+    /// The message as compact JSON.
+    pub message: Arc<str>,
+}
+
+/// What follows a cursor.
+#[derive(Debug, Clone)]
+pub struct Page {
+    /// The ring.
+    pub epoch: EventEpoch,
+    /// The position asked for.
+    pub from: u64,
+    /// The position of the last event of the page; `from` when there is none.
+    pub to: u64,
+    /// At most 128 events with `from < seq ≤ to`, ascending.
+    pub events: Vec<RingEvent>,
+    /// The complete set of outstanding requests as of `to`, as compact JSON, when an event of this page changed it.
+    pub requests: Option<Vec<Arc<str>>>,
+}
+
+/// A cursor cannot be continued.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the position cannot be continued")]
+pub struct Gap {
+    /// The newest position.
+    pub cursor: EventCursor,
+    /// Why.
+    pub reason: GapReason,
+}
+
+impl EventRing {
+    /// An empty ring. `seed` is random; the epochs of the ring are derived from it.
+    pub fn new(seed: [u8; 16]) -> Self {
+        let state = State::empty(epoch(&seed, 0), 0);
+        Self { seed, state: Mutex::new(state), changed: watch::Sender::new(()) }
+    }
+
+    /// Appends a notification and gives its sequence number.
+    ///
+    /// # Errors
+    /// `EFBIG` when the message is larger than 8 MiB; it is not stored.
+    pub fn push(&self, method: &str, params: Value) -> Result<u64, ToolError> {
+        let text = serialise(&NativeMessage { id: None, method: method.to_owned(), params })?;
+        let seq = self.lock().push(text);
+        self.changed.send_replace(());
+        Ok(seq)
+    }
+
+    /// Appends a native request and keeps it as outstanding until it is resolved. Ids are compared as JSON.
+    ///
+    /// # Errors
+    /// `EFBIG` when the message is larger than 8 MiB, `HARNESS_REQUEST_LIMIT` when 128 requests or 8 MiB of them are
+    /// outstanding, `EINVAL` when a request with this id is.
+    pub fn add_request(&self, id: Value, method: &str, params: Value) -> Result<u64, ToolError> {
+        let message = NativeMessage { id: Some(id), method: method.to_owned(), params };
+        let text = serialise(&message)?;
+        let mut state = self.lock();
+        let id = message.id.clone().unwrap_or_default();
+        if state.outstanding().any(|request| request.id == id) {
+            return Err(ToolError("EINVAL"));
+        }
+        let bytes: usize = state.outstanding().map(|request| request.text.len()).sum();
+        if state.outstanding().count() >= PENDING_REQUESTS_MAX || bytes + text.len() > EVENT_RING_MAX_BYTES {
+            return Err(ToolError("HARNESS_REQUEST_LIMIT"));
+        }
+        let seq = state.push(Arc::clone(&text));
+        state.requests.push(Request { id, message, text, added: seq, resolved: None });
+        drop(state);
+        self.changed.send_replace(());
+        Ok(seq)
+    }
+
+    /// The outstanding request with this id.
+    pub fn request(&self, id: &Value) -> Option<NativeMessage> {
+        self.lock().outstanding().find(|request| request.id == *id).map(|request| request.message.clone())
+    }
+
+    /// Ends an outstanding request and appends `serverRequest/resolved`, in one step. Gives the request, or `None` when no
+    /// request with this id is outstanding.
+    pub fn resolve_request(&self, id: &Value) -> Option<NativeMessage> {
+        let mut state = self.lock();
+        let request = state.outstanding().find(|request| request.id == *id)?.message.clone();
+        let thread = request.params.get("threadId").cloned().unwrap_or_default();
+        let params = serde_json::json!({"threadId": thread, "requestId": id});
+        let resolved = NativeMessage { id: None, method: "serverRequest/resolved".to_owned(), params };
+        let seq = state.push(serialise(&resolved).ok()?);
+        if let Some(found) = state.requests.iter_mut().find(|request| request.resolved.is_none() && request.id == *id) {
+            found.resolved = Some(seq);
+        }
+        drop(state);
+        self.changed.send_replace(());
+        Some(request)
+    }
+
+    /// Starts anew under another epoch: no events, no requests. For an agent whose process was started again.
+    pub fn restart(&self) {
+        let mut state = self.lock();
+        let generation = state.generation + 1;
+        *state = State::empty(epoch(&self.seed, generation), generation);
+        drop(state);
+        self.changed.send_replace(());
+    }
+
+    /// The newest position.
+    pub fn newest(&self) -> EventCursor {
+        self.lock().newest()
+    }
+
+    /// The newest position and the complete set of outstanding requests there, as compact JSON.
+    pub fn snapshot(&self) -> (EventCursor, Vec<Arc<str>>) {
+        let state = self.lock();
+        let newest = state.newest();
+        let requests = state.requests_at(newest.after);
+        (newest, requests)
+    }
+
+    /// What follows `cursor`.
+    ///
+    /// # Errors
+    /// [`Gap`] when the ring has another epoch, the cursor is beyond the newest event, or events after it are gone.
+    pub fn page(&self, cursor: &EventCursor) -> Result<Page, Gap> {
+        let state = self.lock();
+        let newest = state.newest();
+        let reason = if cursor.event_epoch != state.epoch {
+            Some(GapReason::Epoch)
+        } else if cursor.after > newest.after {
+            Some(GapReason::Ahead)
+        } else {
+            (cursor.after < state.evicted).then_some(GapReason::Evicted)
+        };
+        if let Some(reason) = reason {
+            return Err(Gap { cursor: newest, reason });
+        }
+        let skip = usize::try_from(cursor.after - state.evicted).unwrap_or(usize::MAX);
+        let events: Vec<RingEvent> = state.events.iter().skip(skip).take(EVENTS_PER_FRAME_MAX).cloned().collect();
+        let to = events.last().map_or(cursor.after, |event| event.seq);
+        let inside = |seq: u64| cursor.after < seq && seq <= to;
+        let changed =
+            state.requests.iter().any(|request| inside(request.added) || request.resolved.is_some_and(inside));
+        let requests = changed.then(|| state.requests_at(to));
+        Ok(Page { epoch: state.epoch.clone(), from: cursor.after, to, events, requests })
+    }
+
+    /// Wakes whenever something was pushed, resolved or started anew.
+    pub fn changed(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    epoch: EventEpoch,
+    /// How often the ring was started anew.
+    generation: u64,
+    events: VecDeque<RingEvent>,
+    bytes: usize,
+    /// Sequence number of the last event that is gone; 0 when none is.
+    evicted: u64,
+    /// Outstanding requests, and resolved ones for as long as a reader can be before their end.
+    requests: Vec<Request>,
+}
+
+#[derive(Debug)]
+struct Request {
+    id: Value,
+    message: NativeMessage,
+    text: Arc<str>,
+    added: u64,
+    resolved: Option<u64>,
+}
+
+impl State {
+    fn empty(epoch: EventEpoch, generation: u64) -> Self {
+        Self { epoch, generation, events: VecDeque::new(), bytes: 0, evicted: 0, requests: Vec::new() }
+    }
+
+    fn push(&mut self, message: Arc<str>) -> u64 {
+        let seq = self.newest_seq() + 1;
+        self.bytes += message.len();
+        self.events.push_back(RingEvent { seq, timestamp: now_ms(), message });
+        while self.events.len() > EVENT_RING_MAX_EVENTS || self.bytes > EVENT_RING_MAX_BYTES {
+            let Some(oldest) = self.events.pop_front() else { break };
+            self.bytes -= oldest.message.len();
+            self.evicted = oldest.seq;
+        }
+        let evicted = self.evicted;
+        self.requests.retain(|request| request.resolved.is_none_or(|resolved| resolved > evicted));
+        seq
+    }
+
+    fn newest_seq(&self) -> u64 {
+        self.events.back().map_or(self.evicted, |event| event.seq)
+    }
+
+    fn newest(&self) -> EventCursor {
+        EventCursor { after: self.newest_seq(), event_epoch: self.epoch.clone() }
+    }
+
+    fn outstanding(&self) -> impl Iterator<Item = &Request> {
+        self.requests.iter().filter(|request| request.resolved.is_none())
+    }
+
+    fn requests_at(&self, at: u64) -> Vec<Arc<str>> {
+        let outstanding =
+            |request: &&Request| request.added <= at && request.resolved.is_none_or(|resolved| resolved > at);
+        self.requests.iter().filter(outstanding).map(|request| Arc::clone(&request.text)).collect()
+    }
+}
+
+fn serialise(message: &NativeMessage) -> Result<Arc<str>, ToolError> {
+    let text = serde_json::to_string(message).map_err(|_| ToolError("EIO"))?;
+    if text.len() > EVENT_RING_MAX_BYTES { Err(ToolError("EFBIG")) } else { Ok(text.into()) }
+}
+
+fn epoch(seed: &[u8; 16], generation: u64) -> EventEpoch {
+    let digest: [u8; 32] = Sha256::new().chain_update(seed).chain_update(generation.to_be_bytes()).finalize().into();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    EventEpoch::from_bytes(bytes)
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn ring() -> EventRing {
+        EventRing::new([1; 16])
+    }
+
+    fn cursor(ring: &EventRing, after: u64) -> EventCursor {
+        EventCursor { after, ..ring.newest() }
+    }
+
+    fn seqs(page: &Page) -> Vec<u64> {
+        page.events.iter().map(|event| event.seq).collect()
+    }
+
+    #[test]
+    fn pages_hold_128_events_and_follow_each_other() {
+        let ring = ring();
+        for number in 1..=200 {
+            assert_eq!(ring.push("turn/started", json!({"number": number})).unwrap(), number);
+        }
+        let first = ring.page(&cursor(&ring, 0)).unwrap();
+        assert_eq!((first.from, first.to, first.events.len()), (0, 128, 128));
+        let second = ring.page(&cursor(&ring, first.to)).unwrap();
+        assert_eq!(seqs(&second), (129..=200).collect::<Vec<_>>());
+        let third = ring.page(&cursor(&ring, 200)).unwrap();
+        assert_eq!((third.from, third.to, third.events.len()), (200, 200, 0));
+    }
+
+    #[test]
+    fn a_cursor_that_cannot_be_continued_says_why() {
+        let ring = ring();
+        for number in 0..1025 {
+            ring.push("turn/started", json!({"number": number})).unwrap();
+        }
+        let reason = |cursor: &EventCursor| ring.page(cursor).map(|page| page.from).map_err(|gap| gap.reason);
+        assert_eq!(reason(&cursor(&ring, 0)), Err(GapReason::Evicted));
+        assert_eq!(reason(&cursor(&ring, 1)), Ok(1));
+        assert_eq!(reason(&cursor(&ring, 1025)), Ok(1025));
+        assert_eq!(reason(&cursor(&ring, 1026)), Err(GapReason::Ahead));
+        let foreign = EventCursor { after: 1, event_epoch: EventEpoch::from_bytes([9; 16]) };
+        assert_eq!(reason(&foreign), Err(GapReason::Epoch));
+        assert_eq!(ring.page(&foreign).unwrap_err().cursor, ring.newest());
+    }
+
+    #[test]
+    fn eight_mebibytes_of_text_evict_the_oldest() {
+        let ring = ring();
+        let text = "x".repeat(3 * 1024 * 1024);
+        for _ in 0..3 {
+            ring.push("item/agentMessage/delta", json!({"delta": text})).unwrap();
+        }
+        assert_eq!(ring.page(&cursor(&ring, 0)).unwrap_err().reason, GapReason::Evicted);
+        assert_eq!(seqs(&ring.page(&cursor(&ring, 1)).unwrap()), [2, 3]);
+        let too_large = ring.push("item/agentMessage/delta", json!({"delta": "x".repeat(EVENT_RING_MAX_BYTES)}));
+        assert_eq!(too_large, Err(ToolError("EFBIG")));
+        assert_eq!(ring.newest().after, 3);
+    }
+
+    #[test]
+    fn requests_are_complete_as_of_the_end_of_the_page_that_changed_them() {
+        let ring = ring();
+        let ask = |id: Value| ring.add_request(id, "item/tool/requestUserInput", json!({"threadId": "s-1"})).unwrap();
+        ask(json!("7"));
+        for _ in 0..127 {
+            ring.push("turn/started", json!({})).unwrap();
+        }
+        ask(json!(7));
+        assert!(ring.resolve_request(&json!("7")).is_some());
+        let texts = |requests: &[Arc<str>]| requests.iter().map(|text| text.contains("\"id\":7")).collect::<Vec<_>>();
+
+        let first = ring.page(&cursor(&ring, 0)).unwrap();
+        assert_eq!((first.to, first.requests.as_deref().map(texts)), (128, Some(vec![false])));
+        let second = ring.page(&cursor(&ring, 128)).unwrap();
+        assert_eq!((second.to, second.requests.as_deref().map(texts)), (130, Some(vec![true])));
+        assert!(second.events[1].message.contains("serverRequest/resolved"));
+        assert_eq!(texts(&ring.snapshot().1), [true]);
+    }
+
+    #[test]
+    fn requests_survive_the_eviction_of_their_event_and_end_once() {
+        let ring = ring();
+        ring.add_request(json!("ask"), "item/tool/requestUserInput", json!({"threadId": "s-1"})).unwrap();
+        for _ in 0..2000 {
+            ring.push("turn/started", json!({})).unwrap();
+        }
+        assert_eq!(ring.snapshot().1.len(), 1);
+        assert_eq!(ring.request(&json!("ask")).unwrap().method, "item/tool/requestUserInput");
+        assert!(ring.resolve_request(&json!("ask")).is_some());
+        assert!(ring.resolve_request(&json!("ask")).is_none());
+        assert!(ring.snapshot().1.is_empty());
+    }
+
+    #[test]
+    fn at_most_128_requests_are_outstanding_and_their_ids_are_unique() {
+        let ring = ring();
+        let ask = |id: usize| ring.add_request(json!(id), "item/tool/requestUserInput", json!({}));
+        for id in 0..128 {
+            ask(id).unwrap();
+        }
+        assert_eq!(ask(128), Err(ToolError("HARNESS_REQUEST_LIMIT")));
+        assert_eq!(ask(5), Err(ToolError("EINVAL")));
+        ring.resolve_request(&json!(5));
+        ask(5).unwrap();
+    }
+
+    #[test]
+    fn a_restart_gives_a_new_epoch_and_starts_at_one() {
+        let ring = ring();
+        let before = ring.newest();
+        ring.add_request(json!(1), "item/tool/requestUserInput", json!({})).unwrap();
+        ring.restart();
+        assert_eq!(ring.page(&before).unwrap_err().reason, GapReason::Epoch);
+        assert!(ring.snapshot().1.is_empty());
+        assert_eq!(ring.push("turn/started", json!({})).unwrap(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_push_wakes_whoever_waits() {
+        let ring = ring();
+        let mut changed = ring.changed();
+        ring.push("turn/started", json!({})).unwrap();
+        changed.changed().await.unwrap();
+    }
+}
