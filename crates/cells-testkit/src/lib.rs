@@ -1,1 +1,8 @@
-//! Placeholder.
+//! Test support for the Cells crates. A dev-dependency only: nothing that ships links it.
+//!
+//! | module | gives |
+//! |---|---|
+//! | [`fault_proxy`] | a loopback HTTP proxy between a client and a node that breaks chosen requests on purpose and counts all |
+
+#[cfg(not(target_family = "wasm"))]
+pub mod fault_proxy;
