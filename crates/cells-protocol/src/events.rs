@@ -21,6 +21,13 @@ pub struct EventCursor {
     pub event_epoch: EventEpoch,
 }
 
+impl EventCursor {
+    /// Whether this position is `other` or one before it in the same ring.
+    pub fn is_at_or_before(&self, other: &Self) -> bool {
+        self.event_epoch == other.event_epoch && self.after <= other.after
+    }
+}
+
 /// Body of `POST /v1/events`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

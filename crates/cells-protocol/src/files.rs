@@ -53,9 +53,9 @@ pub struct FileStat {
 /// Body of `POST /v1/fs/{alias}/stat`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct StatRequest {
+pub struct StatRequest<P = String> {
     /// At most 256 paths and 65,536 path bytes.
-    pub paths: Vec<String>,
+    pub paths: Vec<P>,
 }
 
 /// Result of one path of a stat request.
