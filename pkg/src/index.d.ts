@@ -1,0 +1,195 @@
+import type { AuthorizationSnapshot } from './authorization.js';
+import type { FileClient } from './files.js';
+import type { HarnessClient, OperationOptions } from './harness.js';
+
+export { CellsError } from './error.js';
+export type { CellsErrorDetails, ErrorCode, Outcome, Recovery, Scope } from './error.js';
+export type { AuthorizationSnapshot } from './authorization.js';
+export type * from './files.js';
+export type * from './harness.js';
+export { harnessArchiveAllowed } from './harness.js';
+
+/** What the wasm may come from: its address, a response with it, its bytes, or the compiled module. */
+export type InitSource = URL | string | Response | ArrayBuffer | ArrayBufferView | WebAssembly.Module;
+
+/**
+ * Loads the driver. Needed once before {@link createCellsDriver} in a browser; in Node it resolves at once.
+ *
+ * All calls share one load. After a failure the next call tries again.
+ *
+ * @param source Where the wasm is, or a promise of it. Default: `cells_driver_bg.wasm` beside this module.
+ * @throws {CellsError} `EIO`, operation `init`; the message names the address.
+ */
+export declare function init(source?: InitSource | Promise<InitSource>): Promise<void>;
+export default init;
+
+/**
+ * Makes a driver. Credentials live in its memory only.
+ *
+ * @param resolveCredential Asked for a secret that {@link CellsDriver.setCredential} did not give.
+ * @param fetch Sends every request of the driver, called as `fetch(url, init)`. Default: the global one.
+ * @throws {CellsError} `EINVAL`, reason `NOT_INITIALISED`, when `init` has not finished.
+ *
+ * @example
+ * await init();
+ * const driver = createCellsDriver();
+ * driver.setCredential('workstation', apiKey);
+ * const connection = { endpoint: 'http://127.0.0.1:8787', credentialRef: 'workstation' };
+ * const stat = await driver.files({ ...connection, alias: 'home' }).stat('notes/today.md');
+ * await driver.dispose();
+ */
+export declare function createCellsDriver(resolveCredential?: CredentialResolver, fetch?: Fetch): CellsDriver;
+
+/** Gives the secret with this name; a rejection ends the call with `EACCES`, operation `credential`. */
+export type CredentialResolver = (reference: string) => string | Promise<string>;
+
+/** The part of the global `fetch` that the driver needs. */
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
+
+/** How to reach a node. */
+export interface RemoteConnection {
+  /** Its root, or the address of its MCP endpoint: http or https, no user name, query or fragment. */
+  endpoint: string;
+  /** Names the secret; see {@link CellsDriver.setCredential}. Not used when `anonymous`. */
+  credentialRef?: string;
+  /** With it the secret is sent as `Basic`, without it as `Bearer`. */
+  username?: string;
+  /** Sends no credential at all. */
+  anonymous?: boolean;
+  /** Pins every request to this identity and these grants; from {@link CellsDescriptor.authorization}. */
+  authorization?: AuthorizationSnapshot;
+}
+
+/** How to reach an export of a node. */
+export interface RemoteFileConnection extends RemoteConnection {
+  /** Name of the export. */
+  alias: string;
+}
+
+/** What a node says about itself. */
+export interface CellsDescriptor {
+  /** Always 1. */
+  version: 1;
+  /** Absolute address of the file side. */
+  httpEndpoint: string;
+  /** Absolute address of the MCP side. */
+  mcpEndpoint: string;
+  /** Identity of the installation. */
+  serverId: string | null;
+  /** Always `fs-agent-http-v1`. */
+  fileProtocol: 'fs-agent-http-v1';
+  /** An agent profile is visible to the caller. */
+  harness: boolean;
+  /** Server-side projects. */
+  projects: boolean;
+  /** Their protocol. */
+  projectProtocol?: string;
+  /** Object sync. */
+  sync: boolean;
+  /** Directory sync. */
+  directorySync: boolean;
+  /** Its version. */
+  directorySyncVersion: number;
+  /** Directories can be watched. */
+  fileWatch: boolean;
+  /** Files can be searched. */
+  fileSearch: boolean;
+  /** Version of the file search. */
+  fileSearchVersion: number;
+  /** Searches take several keywords. */
+  searchKeywords: boolean;
+  /** Prompts can be searched. */
+  searchPrompts: boolean;
+  /** Projects have execution settings. */
+  projectExecutionEnvironment: boolean;
+  /** The event stream, with its absolute address. */
+  events?: { version: number; endpoint: string };
+  /** Receipts that survive a restart of the node. */
+  receipts?: { version: number; durable: boolean };
+  /** Who the caller is; see {@link RemoteConnection.authorization}. */
+  authorization?: AuthorizationSnapshot;
+  /** Described under a name of an older protocol. */
+  legacy: boolean;
+}
+
+/** What the file side of a node offers. Descriptive, never a grant. */
+export interface ServerCapabilities {
+  /** Always 1. */
+  version: 1;
+  /** Identity of the installation. */
+  serverId: string | null;
+  /** Epoch of the node's processes. */
+  processEpoch?: string;
+  /** What the caller may do with files. */
+  files: { read: boolean; write: boolean };
+  /** Object sync. */
+  sync: { push: boolean };
+  /** Processes. */
+  process: { exec: boolean };
+  /** Terminals. */
+  terminal: { pty: boolean };
+  /** Agent sessions over MCP; absent on old nodes. */
+  harness?: { enabled: boolean; endpoint: string | null };
+  /** How processes are separated from the host. */
+  executionModel: 'none' | 'trusted-cooperative-host' | 'sandbox';
+  /** Who else can change files while a process runs. */
+  workspaceConsistency: 'none' | 'cooperative' | 'isolated';
+  /** How a read-only mount is enforced. */
+  readOnlyEnforcement: 'none' | 'best-effort' | 'kernel-enforced';
+  /** How a process sees paths. */
+  pathModel: 'none' | 'host-mapped' | 'virtual-root';
+}
+
+/** The exports that the caller may see. */
+export interface Exports {
+  /** Always 1. */
+  version: 1;
+  /** Ordered by alias. */
+  exports: Export[];
+}
+
+/** One export: a directory that the node shares. */
+export interface Export {
+  /** Its name. */
+  alias: string;
+  /** What the caller may do with it. */
+  access: 'ro' | 'rw';
+  /** `source` for plain names; anything else forbids writes. */
+  nameSemantics: string | null;
+  /** Writes can be made conditional. */
+  strongRevision: boolean;
+}
+
+/** Client of Cells nodes. Made by {@link createCellsDriver}. */
+export interface CellsDriver {
+  /**
+   * Keeps a secret in memory. It never enters a connection, an address or a log.
+   *
+   * @returns Puts the secret back that was there before, or removes this one. Works once.
+   */
+  setCredential(reference: string, secret: string): () => void;
+  /** Forgets a secret. */
+  clearCredential(reference: string): void;
+  /** The current secret: from memory, else from the resolver, else `EACCES` with operation `credential`. */
+  resolveCredential(reference: string): Promise<string>;
+  /**
+   * What a node says about itself.
+   *
+   * @param options `metadata`: the `_meta` of a `server/discover` reply that the caller already has; then the node is
+   *   asked only if it says nothing about Cells. Metadata that is not valid is rejected, never bypassed.
+   */
+  discover(
+    connection: RemoteConnection,
+    options?: OperationOptions & { metadata?: Record<string, unknown> },
+  ): Promise<CellsDescriptor>;
+  /** What the file side of a node offers. */
+  capabilities(connection: RemoteConnection, options?: OperationOptions): Promise<ServerCapabilities>;
+  /** The exports that the caller may see. Also a check of the credential. */
+  exports(connection: RemoteConnection, options?: OperationOptions): Promise<Exports>;
+  /** Files of one export. Checks the arguments, sends nothing. */
+  files(connection: RemoteFileConnection): FileClient;
+  /** Agent sessions. Checks the arguments, sends nothing. */
+  harness(connection: RemoteConnection): HarnessClient;
+  /** Ends what the driver owns and forgets the secrets. Turns and processes on nodes go on. May be called again. */
+  dispose(): Promise<void>;
+}

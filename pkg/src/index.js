@@ -1,0 +1,47 @@
+// The package in a browser, a worker or any other place that fetches its wasm: `await init()` comes first.
+import load, { createCellsDriver as create, setErrorClass } from './cells_driver.js';
+import { CellsError } from './error.js';
+
+export { harnessArchiveAllowed } from './harness.js';
+export { CellsError, init as default };
+
+export function init(source) {
+  loading ??= start(source).catch((error) => {
+    loading = undefined; // so that a later call tries again
+    throw error;
+  });
+  return loading;
+}
+
+export function createCellsDriver(resolveCredential, fetch) {
+  if (!ready) {
+    throw new CellsError('EINVAL', 'the driver is not loaded: call `await init()` once before createCellsDriver()', {
+      operation: 'init',
+      reason: 'NOT_INITIALISED',
+    });
+  }
+  return create(resolveCredential, fetch);
+}
+
+async function start(source) {
+  // This very form is what bundlers look for when they copy the file and rewrite its address.
+  const wasm = (await source) ?? new URL('./cells_driver_bg.wasm', import.meta.url);
+  try {
+    await load({ module_or_path: wasm });
+  } catch (cause) {
+    throw new CellsError('EIO', `the driver could not be loaded from ${nameOf(wasm)}: ${cause.message}`, {
+      operation: 'init',
+      cause,
+    });
+  }
+  setErrorClass(CellsError);
+  ready = true;
+}
+
+function nameOf(wasm) {
+  if (typeof wasm === 'string' || wasm instanceof URL) return String(wasm);
+  return wasm?.url || 'the given source';
+}
+
+let loading;
+let ready = false;

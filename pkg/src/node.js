@@ -1,0 +1,2 @@
+// ESM face of the one instance that `require` gives as well.
+export { CellsError, createCellsDriver, harnessArchiveAllowed, init, init as default } from './node.cjs';
