@@ -90,7 +90,7 @@ pub enum UnknownKind {
     Running,
     /// The node itself does not know. It may find proof later, so that an explicit query can still settle it.
     Undetermined {
-        /// `EIO`, `ETIMEDOUT` or `HARNESS_RESTARTED`.
+        /// `EIO`, `ETIMEDOUT`, `HARNESS_RESTARTED`, or the reason of a newer node.
         code: String,
     },
     /// The node has no receipts of that epoch any more.

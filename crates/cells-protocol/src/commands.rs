@@ -1,5 +1,7 @@
 //! Slash commands and their output (`cells-0.4.md` §5).
 
+use std::borrow::Cow;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -232,17 +234,18 @@ impl OutputPage {
         struct Raw<'a> {
             version: u64,
             #[serde(borrow)]
-            epoch: &'a str,
+            epoch: Cow<'a, str>,
             #[serde(borrow)]
-            request_id: &'a str,
+            request_id: Cow<'a, str>,
             bytes: u64,
             #[serde(borrow)]
-            sha256: &'a str,
+            sha256: Cow<'a, str>,
             #[serde(borrow)]
-            mime_type: &'a str,
+            mime_type: Cow<'a, str>,
             offset: u64,
+            // Borrowed unless a serializer escaped the slashes of base64, which it may.
             #[serde(borrow)]
-            data: &'a str,
+            data: Cow<'a, str>,
             #[serde(deserialize_with = "Option::deserialize")]
             next_offset: Option<u64>,
         }
@@ -260,7 +263,7 @@ impl OutputPage {
         if raw.offset != offset {
             return wrong("starts at another offset than asked");
         }
-        let Ok(data) = STANDARD.decode(raw.data) else { return wrong("is not canonical base64") };
+        let Ok(data) = STANDARD.decode(raw.data.as_bytes()) else { return wrong("is not canonical base64") };
         let length = data.len() as u64;
         let end = offset.saturating_add(length);
         if length == 0 || length > limit || end > reference.bytes {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::authorization::AuthorizationSnapshot;
 use crate::endpoint::Endpoint;
 use crate::ids::ServerId;
-use crate::json::{self, Malformed, to_vec};
+use crate::json::{self, Malformed, safe_integer, to_vec};
 use crate::limits::DISCOVERY_MAX_BYTES;
 
 /// Key of the document in the `_meta` of `server/discover`.
@@ -21,6 +21,7 @@ pub const FILE_PROTOCOL: &str = "fs-agent-http-v1";
 pub const PROJECT_PROTOCOL: &str = "fs-agent-project-v1";
 
 const WHAT: &str = "the discovery document";
+const EVENTS_VERSION: u64 = 1;
 
 /// The document as it stands on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ pub struct DiscoveryDocument {
     #[serde(default)]
     pub directory_sync: bool,
     /// 2 = direction, compare, resolve and browse.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "safe_integer")]
     pub directory_sync_version: u64,
     /// Directories can be watched.
     #[serde(default)]
@@ -59,7 +60,7 @@ pub struct DiscoveryDocument {
     #[serde(default)]
     pub file_search: bool,
     /// 2 or more = mode `name` and scope `directory`.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "safe_integer")]
     pub file_search_version: u64,
     /// Keyword queries.
     #[serde(default)]
@@ -140,6 +141,8 @@ impl CellsDescriptor {
         };
         let http = resolve(mcp, &document.http_endpoint)?;
         document.http_endpoint = http.without_trailing_slash().to_owned();
+        // An announcement of another version is none, and its address may follow other rules.
+        document.events = document.events.filter(|events| events.version == EVENTS_VERSION);
         if let Some(events) = &mut document.events {
             events.endpoint = resolve(&http.directory(), &events.endpoint)?.without_trailing_slash().to_owned();
         }
@@ -148,7 +151,7 @@ impl CellsDescriptor {
 
     /// The address of the shared event stream, if the node has it in the version this driver speaks.
     pub fn events_endpoint(&self) -> Option<&str> {
-        self.document.events.as_ref().filter(|events| events.version == 1).map(|events| events.endpoint.as_str())
+        self.document.events.as_ref().map(|events| events.endpoint.as_str())
     }
 
     /// Whether receipts survive a restart of the node.

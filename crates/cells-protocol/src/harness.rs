@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::events::EventCursor;
 use crate::ids::{Epoch, NativeId, ProfileId, WorkspaceId};
-use crate::json::{exactly_true, lenient};
+use crate::json::{exactly_true, lenient, lenient_safe_integer};
 
 /// Reply of `harness_profiles`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -131,10 +131,10 @@ pub struct Session {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_details: Option<Value>,
     /// Creation.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_safe_integer")]
     pub created_at: Option<u64>,
     /// Last change.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient_safe_integer")]
     pub updated_at: Option<u64>,
     /// Can be resumed.
     #[serde(default)]

@@ -51,6 +51,8 @@ fn explain(what: &'static str, error: &serde_json::Error) -> Malformed {
             let text = error.to_string();
             match text.strip_prefix("missing field `").and_then(|rest| rest.split_once('`')) {
                 Some((field, _)) => format!("has no member `{field}`"),
+                // A value that was parsed before has no lines.
+                None if error.line() == 0 => "has the wrong shape".to_owned(),
                 None => format!("has the wrong shape at line {} column {}", error.line(), error.column()),
             }
         }
@@ -73,6 +75,11 @@ pub fn optional_safe_integer<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
         Some(value) if value > SAFE_INTEGER_MAX => Err(de::Error::custom("integer above 2^53-1")),
         other => Ok(other),
     }
+}
+
+/// `#[serde(deserialize_with)]` for an optional `int` that is dropped when it is not one.
+pub fn lenient_safe_integer<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    Ok(lenient(deserializer)?.filter(|value| *value <= SAFE_INTEGER_MAX))
 }
 
 /// `#[serde(deserialize_with)]` for an announcement: only the JSON value `true` counts (`cells-0.4.md` §0.2).

@@ -3,9 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::error::is_undetermined_code;
 use crate::ids::{Epoch, ProfileId, ProjectId, RequestId};
-use crate::json::{self, Malformed};
+use crate::json::{self, Malformed, safe_integer};
 use crate::text::is_code;
 
 const WHAT: &str = "the receipt";
@@ -24,7 +23,7 @@ pub enum Receipt {
     Running,
     /// It ended, and the node itself does not know how.
     Undetermined {
-        /// `EIO`, `ETIMEDOUT` or `HARNESS_RESTARTED`.
+        /// `EIO`, `ETIMEDOUT`, `HARNESS_RESTARTED`, or the reason of a newer node.
         code: String,
     },
 }
@@ -49,13 +48,14 @@ impl Receipt {
         if raw.request_id != request_id.as_str() {
             return Err(Malformed::new(WHAT, "belongs to another request"));
         }
-        let code = raw.code.filter(|code| is_code(code));
-        match (raw.outcome.as_str(), code) {
+        if raw.code.as_deref().is_some_and(|code| !is_code(code)) {
+            return Err(Malformed::new(WHAT, "has a code that is not one"));
+        }
+        match (raw.outcome.as_str(), raw.code) {
             ("committed", _) => Ok(Self::Committed(raw.result.unwrap_or(Value::Null))),
             ("not-committed", Some(code)) => Ok(Self::NotCommitted { code }),
             ("unknown", None) => Ok(Self::Running),
-            ("unknown", Some(code)) if is_undetermined_code(&code) => Ok(Self::Undetermined { code }),
-            ("unknown", Some(_)) => Err(Malformed::new(WHAT, "is unknown with a code that means not committed")),
+            ("unknown", Some(code)) => Ok(Self::Undetermined { code }),
             ("not-committed", None) => Err(Malformed::new(WHAT, "is not committed without a code")),
             _ => Err(Malformed::new(WHAT, "has an outcome that does not exist")),
         }
@@ -84,6 +84,7 @@ pub struct Scope {
     /// The project.
     pub project_id: ProjectId,
     /// Its revision.
+    #[serde(deserialize_with = "safe_integer")]
     pub revision: u64,
     /// Attenuated to read-only.
     #[serde(default)]

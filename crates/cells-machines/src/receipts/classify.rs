@@ -44,7 +44,7 @@ pub enum CallVerdict {
     Running,
     /// The node does not know whether it happened.
     Undetermined {
-        /// `EIO`, `ETIMEDOUT` or `HARNESS_RESTARTED`.
+        /// `EIO`, `ETIMEDOUT`, `HARNESS_RESTARTED`, or the reason of a newer node.
         code: String,
     },
     /// Nothing is known.
@@ -62,7 +62,7 @@ pub enum QueryVerdict {
     Running,
     /// The node does not know whether it happened.
     Undetermined {
-        /// `EIO`, `ETIMEDOUT` or `HARNESS_RESTARTED`.
+        /// `EIO`, `ETIMEDOUT`, `HARNESS_RESTARTED`, or the reason of a newer node.
         code: String,
     },
     /// There is no receipt. The mutation may still arrive.
