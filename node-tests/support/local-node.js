@@ -1,0 +1,41 @@
+// A node as a process of its own, which a test can kill and start again.
+import { kill, startAnnounced } from './process.js';
+
+/** Runs `cells serve`; `exports` are what stands after `--export`, such as `notes=/a/folder:rw`. */
+export class LocalNode {
+  #options;
+  #child;
+
+  /** Starts a node on a free port and waits until it is ready. */
+  static async start({ program, exports, state, apiKey }) {
+    const node = new LocalNode();
+    node.#options = { program, exports, state, apiKey };
+    await node.#run('127.0.0.1:0');
+    return node;
+  }
+
+  /** Ends it as a power cut would. */
+  async kill() {
+    await kill(this.#child);
+  }
+
+  /** Starts it again: same state, port and key. */
+  async restart() {
+    await this.#run(this.address);
+  }
+
+  /** Host and port. */
+  get address() {
+    return new URL(this.endpoint).host;
+  }
+
+  async #run(listen) {
+    const { program, exports, state, apiKey } = this.#options;
+    const args = ['serve', '--state', state, '--listen', listen, '--log-level', 'error'];
+    const { child, announced } = await startAnnounced(program, [...args, ...exports.flatMap((one) => ['--export', one])], {
+      env: { CELLS_API_KEY: apiKey },
+    });
+    this.#child = child;
+    Object.assign(this, announced); // endpoint, mcpUrl, serverId
+  }
+}
