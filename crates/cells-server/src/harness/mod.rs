@@ -2,3 +2,4 @@
 
 pub mod plugin;
 pub mod ring;
+pub mod scripted;

@@ -1,0 +1,178 @@
+//! Reading a session file: what it says of the session, and its pages from newest to oldest.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+
+use cells_protocol::ids::NativeId;
+use cells_protocol::limits::{HISTORY_PAGE_MAX_BYTES, HISTORY_PAGE_MAX_ITEMS};
+
+use super::lines::LinesBackward;
+use super::record::{Header, Item, Record, TurnEnd};
+use crate::harness::plugin::ToolError;
+
+/// What a file says of its session, without its items.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Summary {
+    /// The first line.
+    pub(super) header: Header,
+    /// Where the second line starts.
+    pub(super) items_start: u64,
+    /// Where the last whole line ends.
+    pub(super) end: u64,
+    /// The first prompt, if there is one.
+    pub(super) first_prompt: Option<String>,
+    /// The last turn.
+    pub(super) last_turn: LastTurn,
+    /// When the last record was made, in Unix milliseconds.
+    pub(super) updated_at: u64,
+}
+
+/// The last turn of a history.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) enum LastTurn {
+    /// There is no turn.
+    #[default]
+    None,
+    /// It has ended.
+    Ended(TurnEnd),
+    /// The history says nothing of its end. Unless it runs now, its process died.
+    Open(NativeId),
+}
+
+/// A page of history.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Page {
+    /// The items, oldest first.
+    pub(super) items: Vec<Item>,
+    /// How the turns of these items ended, as far as the page reaches.
+    pub(super) ends: BTreeMap<String, TurnEnd>,
+    /// Where the page starts in the file.
+    pub(super) start: u64,
+}
+
+impl Summary {
+    /// Reads the head and the tail of a session file; `None` when it is not one.
+    pub(super) fn read(file: &File) -> io::Result<Option<Self>> {
+        let Some((header, items_start, first_prompt)) = read_head(file)? else { return Ok(None) };
+        let mut lines = LinesBackward::new(file, file.metadata()?.len())?;
+        let end = lines.position();
+        let mut updated_at = None;
+        let mut last_turn = LastTurn::None;
+        while let Some(line) = lines.previous()? {
+            match Record::from_line(&line.bytes) {
+                Record::Item { item } => {
+                    updated_at = updated_at.or_else(|| item.get("timestamp")?.as_u64());
+                    if let Some(Ok(turn)) = Record::turn_of(&item).map(NativeId::new) {
+                        last_turn = LastTurn::Open(turn);
+                        break;
+                    }
+                }
+                Record::TurnEnd(turn_end) => {
+                    updated_at = updated_at.or(Some(turn_end.timestamp));
+                    last_turn = LastTurn::Ended(turn_end);
+                    break;
+                }
+                Record::Session(_) | Record::Unknown => {}
+            }
+        }
+        let updated_at = updated_at.unwrap_or(header.created_at);
+        Ok(Some(Self { header, items_start, end, first_prompt, last_turn, updated_at }))
+    }
+}
+
+impl Page {
+    /// Reads backward from `end`, which must be the start of a line or the end of one, until the page is full.
+    /// `reserved_items` and `reserved_bytes` of it are kept free for items that are not in the file yet.
+    ///
+    /// # Errors
+    /// `EINVAL` when `end` is inside a line, `HARNESS_HISTORY_ITEM_TOO_LARGE`, `HARNESS_HISTORY_RECORD_TOO_LARGE`
+    /// (`harness.md` §4.1), `EIO`.
+    pub(super) fn read(file: &File, end: u64, reserved_items: usize, reserved_bytes: usize) -> Result<Self, ToolError> {
+        let mut lines = LinesBackward::new(file, end).map_err(|error| io_error(&error))?;
+        if lines.position() != end {
+            return Err(ToolError("EINVAL"));
+        }
+        let mut page = Self { start: end, ..Self::default() };
+        let mut bytes = reserved_bytes;
+        // The end of a turn stands on the page of the last item of that turn.
+        let mut turn_end: Option<TurnEnd> = None;
+        while page.items.len() + reserved_items < HISTORY_PAGE_MAX_ITEMS {
+            let Some(line) = lines.previous().map_err(|error| io_error(&error))? else {
+                page.start = 0;
+                break;
+            };
+            match Record::from_line(&line.bytes) {
+                Record::Item { item } => {
+                    if line.bytes.len() > HISTORY_PAGE_MAX_BYTES {
+                        if page.items.is_empty() && reserved_items == 0 {
+                            return Err(ToolError("HARNESS_HISTORY_ITEM_TOO_LARGE"));
+                        }
+                        break;
+                    }
+                    bytes += line.bytes.len();
+                    if bytes > HISTORY_PAGE_MAX_BYTES {
+                        break;
+                    }
+                    if let Some(ended) = turn_end.take() {
+                        page.ends.insert(ended.turn_id.as_str().to_owned(), ended);
+                    }
+                    page.items.push(item);
+                    page.start = line.start;
+                }
+                Record::TurnEnd(ended) => turn_end = Some(ended),
+                Record::Session(_) | Record::Unknown => {}
+            }
+        }
+        page.items.reverse();
+        Ok(page)
+    }
+}
+
+/// The header, where it ends, and the first prompt, which is looked for among the first records only.
+fn read_head(file: &File) -> io::Result<Option<(Header, u64, Option<String>)>> {
+    let mut reader = BufReader::new(PositionedReader { file, position: 0 }.take(HEAD_MAX_BYTES));
+    let mut line = Vec::new();
+    let mut next = |line: &mut Vec<u8>| -> io::Result<bool> {
+        line.clear();
+        reader.read_until(b'\n', line)?;
+        Ok(line.last() == Some(&b'\n'))
+    };
+    if !next(&mut line)? {
+        return Ok(None);
+    }
+    let Record::Session(header) = Record::from_line(&line) else { return Ok(None) };
+    let items_start = line.len() as u64;
+    while next(&mut line)? {
+        if let Record::Item { item } = Record::from_line(&line)
+            && Record::is_user_message(&item)
+        {
+            let prompt = item.get("content").and_then(|content| content.get(0)?.get("text")?.as_str());
+            return Ok(Some((header, items_start, prompt.map(str::to_owned))));
+        }
+    }
+    Ok(Some((header, items_start, None)))
+}
+
+/// Reads a shared file from the beginning without moving its cursor.
+struct PositionedReader<'a> {
+    file: &'a File,
+    position: u64,
+}
+
+impl Read for PositionedReader<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let size = std::os::unix::fs::FileExt::read_at(self.file, buffer, self.position)?;
+        self.position += size as u64;
+        Ok(size)
+    }
+}
+
+fn io_error(error: &io::Error) -> ToolError {
+    match error.kind() {
+        io::ErrorKind::FileTooLarge => ToolError("HARNESS_HISTORY_RECORD_TOO_LARGE"),
+        _ => ToolError("EIO"),
+    }
+}
+
+const HEAD_MAX_BYTES: u64 = 1024 * 1024;

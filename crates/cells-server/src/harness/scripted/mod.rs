@@ -1,0 +1,53 @@
+//! The built-in agent: offline, deterministic, and real. It does what a prompt spells out: streams text, runs commands,
+//! changes files, asks. `docs/scripted-agent.md` is its manual.
+//!
+//! Modules in reading order: `script` (the prompt language), `slash` (the slash commands), `turn` (does the steps),
+//! `shell`, `edit` and `report` (its tools), `session` and `active` (what a session shows, and the running turn),
+//! `record`, `lines`, `history` and `store` (the native history on disk), `driver` (tools to sessions).
+
+mod active;
+mod arguments;
+mod command;
+mod driver;
+mod edit;
+mod history;
+mod lines;
+mod output;
+mod record;
+mod report;
+mod requests;
+mod script;
+mod session;
+mod shell;
+mod slash;
+mod store;
+mod turn;
+
+use std::sync::Arc;
+
+use super::plugin::{DriverContext, HarnessDriver, HarnessPlugin, ProfileConfig};
+
+/// Makes drivers for profiles of the kind `scripted`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ScriptedPlugin;
+
+impl HarnessPlugin for ScriptedPlugin {
+    fn kind(&self) -> &'static str {
+        "scripted"
+    }
+
+    fn validate(&self, profile: &ProfileConfig) -> Result<(), String> {
+        if profile.workspaces.is_empty() {
+            return Err(format!("profile {}: a scripted agent needs at least one workspace", profile.id));
+        }
+        match profile.workspaces.iter().find(|(_, path)| path.to_str().is_none()) {
+            Some((id, _)) => Err(format!("profile {}: the path of workspace {id} is not UTF-8", profile.id)),
+            None => Ok(()),
+        }
+    }
+
+    fn create(&self, profile: &ProfileConfig, context: DriverContext) -> Result<Arc<dyn HarnessDriver>, String> {
+        self.validate(profile)?;
+        Ok(Arc::new(driver::ScriptedDriver::new(profile.clone(), context)))
+    }
+}

@@ -1,0 +1,112 @@
+//! One line of a session file.
+
+use cells_protocol::harness::TurnResult;
+use cells_protocol::ids::{NativeId, WorkspaceId};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// A native item: `id`, `type`, `turnId`, `timestamp` and what its type says (`harness.md` §4.3).
+pub(super) type Item = Map<String, Value>;
+
+/// A record of the native history, in the order in which things happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(super) enum Record {
+    /// The first line: what the session is.
+    Session(Header),
+    /// A finished item. The user message of a turn is its first and starts it.
+    Item {
+        /// The item.
+        item: Item,
+    },
+    /// The end of a turn.
+    TurnEnd(TurnEnd),
+    /// A record of a newer version.
+    #[serde(other)]
+    Unknown,
+}
+
+/// What a session is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Header {
+    /// The session.
+    pub(super) id: NativeId,
+    /// Where it works.
+    pub(super) workspace_id: WorkspaceId,
+    /// The directory of that workspace when the session was made.
+    pub(super) cwd: String,
+    /// When it was made, in Unix milliseconds.
+    pub(super) created_at: u64,
+}
+
+/// How and when a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TurnEnd {
+    /// The turn.
+    pub(super) turn_id: NativeId,
+    /// How it ended.
+    pub(super) status: TurnStatus,
+    /// Why it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+    /// When it ended, in Unix milliseconds.
+    pub(super) timestamp: u64,
+}
+
+/// How a turn ended, in the words of `turn/completed`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum TurnStatus {
+    /// By itself.
+    Completed,
+    /// With an error.
+    Failed,
+    /// By an interrupt, or with the process that ran it.
+    Interrupted,
+}
+
+impl TurnStatus {
+    /// The word on the wire.
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// The word of `lastTurnResult`.
+    pub(super) fn result(self) -> TurnResult {
+        match self {
+            Self::Completed => TurnResult::Completed,
+            Self::Failed => TurnResult::Failed,
+            Self::Interrupted => TurnResult::Cancelled,
+        }
+    }
+}
+
+impl Record {
+    /// The record as one line, with its newline.
+    pub(super) fn to_line(&self) -> Vec<u8> {
+        let mut line = cells_protocol::json::to_vec(self);
+        line.push(b'\n');
+        line
+    }
+
+    /// The record of a line; [`Record::Unknown`] for a line that is none, because one bad line must not hide the others.
+    pub(super) fn from_line(line: &[u8]) -> Self {
+        serde_json::from_slice(line).unwrap_or(Self::Unknown)
+    }
+
+    /// The turn that an item belongs to.
+    pub(super) fn turn_of(item: &Item) -> Option<&str> {
+        item.get("turnId").and_then(Value::as_str)
+    }
+
+    /// Whether an item is the message with which the user started a turn.
+    pub(super) fn is_user_message(item: &Item) -> bool {
+        item.get("type").and_then(Value::as_str) == Some("userMessage")
+    }
+}

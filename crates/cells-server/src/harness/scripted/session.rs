@@ -1,0 +1,326 @@
+//! One session: who controls it, what it shows, and its history.
+//!
+//! Everything that changes what a reader sees happens under one lock together with the event that tells of it, and in
+//! this order: first the state, then the event. So a page of history contains the effect of exactly the events up to
+//! its `eventCursor` (`cells-0.4.md` §3.2).
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use cells_protocol::harness::Session as SessionView;
+use cells_protocol::ids::{NativeId, WorkspaceId};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::active::Active;
+use super::history::{LastTurn, Page, Summary};
+use super::record::{Header, Item, Record, TurnEnd, TurnStatus};
+use super::store::Store;
+use crate::harness::plugin::ToolError;
+use crate::harness::ring::EventRing;
+
+/// One session of the agent.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) header: Header,
+    items_start: u64,
+    pub(super) store: Arc<Store>,
+    pub(super) ring: Arc<EventRing>,
+    pub(super) state: Mutex<State>,
+    /// Held from the moment a record is appended until it is visible: one writer at a time.
+    pub(super) writing: tokio::sync::Mutex<()>,
+}
+
+/// What changes.
+#[derive(Debug)]
+pub(super) struct State {
+    is_owned: bool,
+    pub(super) title: String,
+    pub(super) updated_at: u64,
+    /// Where the visible history ends in the file.
+    pub(super) end: u64,
+    /// The last turn that does not run.
+    pub(super) last_turn: LastTurn,
+    pub(super) active: Option<Active>,
+    /// The user does not want to be asked again.
+    pub(super) allows_commands: bool,
+    pub(super) allows_file_changes: bool,
+}
+
+impl Session {
+    /// A stored session, which nobody controls.
+    pub(super) fn stored(summary: Summary, store: Arc<Store>, ring: Arc<EventRing>) -> Self {
+        let state = State {
+            is_owned: false,
+            title: summary.first_prompt.as_deref().map(title).unwrap_or_default(),
+            updated_at: summary.updated_at,
+            end: summary.end,
+            last_turn: summary.last_turn,
+            active: None,
+            allows_commands: false,
+            allows_file_changes: false,
+        };
+        let (header, items_start) = (summary.header, summary.items_start);
+        Self { header, items_start, store, ring, state: Mutex::new(state), writing: tokio::sync::Mutex::default() }
+    }
+
+    /// Makes a new session durably. It is owned.
+    pub(super) fn create(
+        workspace: &(WorkspaceId, impl AsRef<Path>),
+        store: Arc<Store>,
+        ring: Arc<EventRing>,
+    ) -> Result<Self, ToolError> {
+        let mut random = [0; 16];
+        getrandom::fill(&mut random).map_err(|_| ToolError("EIO"))?;
+        let header = Header {
+            id: NativeId::new(format!("session-{:032x}", u128::from_be_bytes(random))).map_err(|_| ToolError("EIO"))?,
+            workspace_id: workspace.0.clone(),
+            cwd: workspace.1.as_ref().to_string_lossy().into_owned(),
+            created_at: now_ms(),
+        };
+        let end = store.create(header.clone()).map_err(|_| ToolError("EIO"))?;
+        let summary = Summary {
+            items_start: end,
+            end,
+            first_prompt: None,
+            last_turn: LastTurn::None,
+            updated_at: header.created_at,
+            header,
+        };
+        let session = Self::stored(summary, store, ring);
+        session.lock().is_owned = true;
+        session.emit("thread/started", json!({"thread": session.view()}));
+        Ok(session)
+    }
+
+    /// Its identity.
+    pub(super) fn id(&self) -> &NativeId {
+        &self.header.id
+    }
+
+    /// Takes control of a stored session. A turn whose process died is ended as interrupted.
+    pub(super) async fn own(&self) -> Result<(), ToolError> {
+        let _writing = self.writing.lock().await;
+        let (last_turn, end) = {
+            let state = self.lock();
+            (state.last_turn.clone(), state.end)
+        };
+        if let LastTurn::Open(turn_id) = last_turn {
+            let ended = TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, timestamp: now_ms() };
+            let end = self.append(end, vec![Record::TurnEnd(ended.clone())], true).await?;
+            let mut state = self.lock();
+            (state.end, state.updated_at) = (end, ended.timestamp);
+            state.last_turn = LastTurn::Ended(ended);
+        }
+        let mut state = self.lock();
+        if !state.is_owned {
+            state.is_owned = true;
+            self.emit_status(&state);
+        }
+        Ok(())
+    }
+
+    /// Loses control, because the process that had it died. The turn that ran stays without an end.
+    pub(super) fn lose(&self) {
+        let mut state = self.lock();
+        state.is_owned = false;
+        (state.allows_commands, state.allows_file_changes) = (false, false);
+        if let Some(active) = state.active.take() {
+            active.stop.cancel();
+            if active.has_started {
+                state.last_turn = LastTurn::Open(active.turn);
+            }
+        }
+    }
+
+    /// Whether it is controlled.
+    pub(super) fn check_owned(&self) -> Result<(), ToolError> {
+        if self.lock().is_owned { Ok(()) } else { Err(ToolError("HARNESS_SESSION_NOT_OWNED")) }
+    }
+
+    /// Reserves the session for a turn. The token is cancelled when the turn must stop.
+    pub(super) fn reserve(&self, turn: NativeId, parent: &CancellationToken) -> Result<CancellationToken, ToolError> {
+        self.check_owned()?;
+        let mut state = self.lock();
+        if state.active.is_some() {
+            return Err(ToolError("EBUSY"));
+        }
+        let stop = parent.child_token();
+        state.active = Some(Active::new(turn, stop.clone()));
+        Ok(stop)
+    }
+
+    /// Stops the turn `turn`; its end follows.
+    pub(super) fn interrupt(&self, turn: &str) -> Result<(), ToolError> {
+        self.check_owned()?;
+        match &self.lock().active {
+            Some(active) if active.turn.as_str() == turn => active.stop.cancel(),
+            Some(_) | None => return Err(ToolError("HARNESS_TURN_NOT_ACTIVE")),
+        }
+        Ok(())
+    }
+
+    /// What a list shows.
+    pub(super) fn view(&self) -> SessionView {
+        self.view_of(&self.lock())
+    }
+
+    /// A page of history. Without a cursor it is the newest one, with the item that is being made.
+    pub(super) async fn read(&self, cursor: Option<u64>) -> Result<Value, ToolError> {
+        let (view, end, active, open_turn, event_cursor) = {
+            let state = self.lock();
+            let open_turn = if let LastTurn::Open(turn) = &state.last_turn { Some(turn.clone()) } else { None };
+            let active = state.active.as_ref().map(|active| (active.turn.clone(), active.live_item()));
+            (self.view_of(&state), state.end, active, open_turn, self.ring.newest())
+        };
+        let is_first = cursor.is_none();
+        let from = cursor.unwrap_or(end);
+        if from > end {
+            return Err(ToolError("EINVAL"));
+        }
+        let (active_turn, live) = active.unzip();
+        let live = live.flatten().filter(|_| is_first);
+        let live_bytes = live.as_ref().map_or(0, |item| cells_protocol::json::to_vec(item).len());
+        let live_count = usize::from(live.is_some());
+        let (store, id) = (Arc::clone(&self.store), self.id().clone());
+        let page = tokio::task::spawn_blocking(move || {
+            let file = store.open(&id).map_err(|_| ToolError("EIO"))?;
+            Page::read(&file, from, live_count, live_bytes)
+        });
+        let Page { mut items, ends, start } = page.await.map_err(|_| ToolError("EIO"))??;
+        items.extend(live);
+        let status = |turn: &str| {
+            if active_turn.as_ref().is_some_and(|active| active.as_str() == turn) {
+                return Some(("inProgress", None));
+            }
+            if let Some(end) = ends.get(turn) {
+                return Some((end.status.as_str(), end.error.clone()));
+            }
+            let died = open_turn.as_ref().is_some_and(|open| open.as_str() == turn);
+            died.then_some((TurnStatus::Interrupted.as_str(), None))
+        };
+        let next_cursor = (start > self.items_start).then(|| start.to_string());
+        let mut reply = json!({"session": view, "turns": group(items, status), "nextCursor": next_cursor});
+        if is_first {
+            reply["eventCursor"] = json!(event_cursor);
+        }
+        Ok(reply)
+    }
+
+    /// Appends an item that belongs to no turn, durably, and tells of it.
+    pub(super) async fn add_item(&self, item: Item) -> Result<(), ToolError> {
+        let _writing = self.writing.lock().await;
+        let end = self.lock().end;
+        let end = self.append(end, vec![Record::Item { item: item.clone() }], true).await?;
+        let mut state = self.lock();
+        (state.end, state.updated_at) = (end, now_ms());
+        self.emit("item/completed", json!({"turnId": item.get("turnId"), "item": item}));
+        Ok(())
+    }
+
+    /// Appends records; the caller holds `writing` and makes them visible.
+    pub(super) async fn append(&self, end: u64, records: Vec<Record>, sync: bool) -> Result<u64, ToolError> {
+        let (store, id) = (Arc::clone(&self.store), self.id().clone());
+        let appended = tokio::task::spawn_blocking(move || store.append(&id, end, &records, sync)).await;
+        appended.ok().and_then(Result::ok).ok_or(ToolError("EIO"))
+    }
+
+    /// Pushes an event of this session; the caller holds the lock if the event tells of a change.
+    pub(super) fn emit(&self, method: &str, mut params: Value) {
+        params["threadId"] = json!(self.id());
+        if let Err(error) = self.ring.push(method, params) {
+            tracing::warn!(code = error.0, method, "an event was dropped");
+        }
+    }
+
+    /// Tells of the status.
+    pub(super) fn emit_status(&self, state: &State) {
+        self.emit("thread/status/changed", json!({"status": status_details(state)}));
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn view_of(&self, state: &State) -> SessionView {
+        let (last_turn_id, last_turn_result) = match &state.last_turn {
+            LastTurn::None => (None, None),
+            LastTurn::Ended(end) => (Some(end.turn_id.clone()), Some(end.status.result())),
+            LastTurn::Open(turn) => (Some(turn.clone()), Some(TurnStatus::Interrupted.result())),
+        };
+        SessionView {
+            id: self.id().clone(),
+            title: state.title.clone(),
+            cwd: Some(self.header.cwd.clone()),
+            status: Some(status_type(state).to_owned()),
+            status_details: Some(status_details(state)),
+            created_at: Some(self.header.created_at),
+            updated_at: Some(state.updated_at),
+            resumable: true,
+            owned: Some(state.is_owned),
+            archived: false,
+            archive_allowed: None,
+            active_turn_id: state.active.as_ref().map(|active| active.turn.clone()),
+            last_turn_id,
+            last_turn_result,
+            parent_session_id: None,
+            branch_name: None,
+            history_revision: Some(state.end.to_string()),
+        }
+    }
+}
+
+/// The title that a first prompt gives: its first line, at most [`TITLE_MAX_CHARS`] characters.
+pub(super) fn title(prompt: &str) -> String {
+    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let mut characters = line.chars().map(|character| if character.is_control() { ' ' } else { character });
+    let title: String = characters.by_ref().take(TITLE_MAX_CHARS).collect();
+    if characters.next().is_some() { format!("{title}…") } else { title }
+}
+
+/// Now, in Unix milliseconds.
+pub(super) fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Items grouped into turns, in their order. An item without a turn stands in an element without an id.
+fn group<'a>(items: Vec<Item>, status: impl Fn(&str) -> Option<(&'a str, Option<String>)>) -> Vec<Value> {
+    let mut turns: Vec<(Option<String>, Vec<Item>)> = Vec::new();
+    for item in items {
+        let turn = Record::turn_of(&item).map(str::to_owned);
+        match turns.last_mut() {
+            Some((last, items)) if *last == turn => items.push(item),
+            _ => turns.push((turn, vec![item])),
+        }
+    }
+    let element = |(id, items): (Option<String>, Vec<Item>)| {
+        let status = id.as_deref().and_then(&status);
+        let mut element = json!({"id": id, "items": items});
+        if let Some((status, error)) = status {
+            element["status"] = json!(status);
+            if let Some(message) = error {
+                element["error"] = json!({"message": message});
+            }
+        }
+        element
+    };
+    turns.into_iter().map(element).collect()
+}
+
+fn status_type(state: &State) -> &'static str {
+    match (&state.active, state.is_owned) {
+        (Some(_), _) => "active",
+        (None, true) => "idle",
+        (None, false) => "notLoaded",
+    }
+}
+
+fn status_details(state: &State) -> Value {
+    match &state.active {
+        Some(active) => json!({"type": "active", "activeFlags": active.flags()}),
+        None => json!({"type": status_type(state)}),
+    }
+}
+
+const TITLE_MAX_CHARS: usize = 120;

@@ -1,0 +1,84 @@
+//! The session files of a profile: one JSON-lines file for each session, only ever appended to.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use cells_protocol::ids::{NativeId, is_id};
+use rustix::fs::OFlags;
+
+use super::history::Summary;
+use super::record::{Header, Record};
+
+/// The folder `sessions` in the home of a profile. All methods block on the disk.
+#[derive(Debug)]
+pub(super) struct Store {
+    directory: PathBuf,
+}
+
+impl Store {
+    /// The store in `home`. Makes nothing yet.
+    pub(super) fn new(home: &Path) -> Self {
+        Self { directory: home.join("sessions") }
+    }
+
+    /// Reads what the folder holds. Links, foreign files and files that cannot be read are left out.
+    pub(super) fn load(&self) -> io::Result<Vec<Summary>> {
+        let entries = match self.directory.read_dir() {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error),
+        };
+        let mut summaries = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let Some(id) = name.to_str().and_then(|name| name.strip_suffix(".jsonl")) else { continue };
+            let Some(id) = NativeId::new(id).ok().filter(|id| is_id(id.as_str())) else { continue };
+            let summary = self.open(&id).and_then(|file| Summary::read(&file));
+            summaries.extend(summary.ok().flatten().filter(|summary| summary.header.id == id));
+        }
+        Ok(summaries)
+    }
+
+    /// Makes the file of a new session durably, and gives its length.
+    pub(super) fn create(&self, header: Header) -> io::Result<u64> {
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        let options = OpenOptions::new().write(true).create_new(true).mode(0o600).clone();
+        let mut file = options.open(self.path(&header.id))?;
+        let line = Record::Session(header).to_line();
+        file.write_all(&line)?;
+        file.sync_all()?;
+        File::open(&self.directory)?.sync_all()?;
+        Ok(line.len() as u64)
+    }
+
+    /// Opens the file of a session for reading.
+    pub(super) fn open(&self, id: &NativeId) -> io::Result<File> {
+        let file = OpenOptions::new().read(true).custom_flags(NO_LINK).open(self.path(id))?;
+        if file.metadata()?.is_file() { Ok(file) } else { Err(io::ErrorKind::InvalidInput.into()) }
+    }
+
+    /// Appends records behind `end`, where the last whole line ends, and gives the new end. Whatever a crash or a full
+    /// disk left behind `end` is cut off. With `sync` the records are durable when this returns.
+    pub(super) fn append(&self, id: &NativeId, end: u64, records: &[Record], sync: bool) -> io::Result<u64> {
+        let lines: Vec<u8> = records.iter().flat_map(Record::to_line).collect();
+        let mut file = OpenOptions::new().append(true).custom_flags(NO_LINK).open(self.path(id))?;
+        match file.metadata()?.len() {
+            length if length < end => return Err(io::ErrorKind::UnexpectedEof.into()),
+            length if length > end => file.set_len(end)?,
+            _ => {}
+        }
+        file.write_all(&lines)?;
+        if sync {
+            file.sync_data()?;
+        }
+        Ok(end + lines.len() as u64)
+    }
+
+    fn path(&self, id: &NativeId) -> PathBuf {
+        self.directory.join(format!("{id}.jsonl"))
+    }
+}
+
+const NO_LINK: i32 = OFlags::NOFOLLOW.bits() as i32;
