@@ -1,5 +1,19 @@
 //! Agent sessions: the service that owns receipts and events, and the plugins behind it (`harness.md`).
 
+mod arguments;
+mod clock;
+mod commands;
+mod instance;
+mod mutation;
+mod outputs;
 pub mod plugin;
+pub mod receipts;
 pub mod ring;
 pub mod scripted;
+mod service;
+mod summary;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+pub use service::{HarnessOptions, HarnessService, StartError};

@@ -4,7 +4,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use cells_protocol::events::{EventCursor, GapReason, NativeMessage};
 use cells_protocol::ids::EventEpoch;
@@ -13,7 +12,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
+use super::clock::now_ms;
 use super::plugin::ToolError;
+use super::summary::{Summary, summarise_message};
 
 /// Events of one profile instance and its outstanding requests.
 ///
@@ -47,6 +48,8 @@ pub struct RingEvent {
     pub timestamp: u64,
     /// The message as compact JSON.
     pub message: Arc<str>,
+    /// The message in summary form (`harness.md` §4.4); `None` when summary mode leaves it out.
+    pub summary: Option<Arc<str>>,
 }
 
 /// What follows a cursor.
@@ -58,10 +61,14 @@ pub struct Page {
     pub from: u64,
     /// The position of the last event of the page; `from` when there is none.
     pub to: u64,
-    /// At most 128 events with `from < seq ≤ to`, ascending.
+    /// At most 128 events and, beyond the first, 512 KiB, with `from < seq ≤ to`, ascending.
     pub events: Vec<RingEvent>,
-    /// The complete set of outstanding requests as of `to`, as compact JSON, when an event of this page changed it.
-    pub requests: Option<Vec<Arc<str>>>,
+    /// Nothing follows `to`.
+    pub is_newest: bool,
+    /// The complete set of outstanding requests as of `to`, as compact JSON.
+    pub requests: Vec<Arc<str>>,
+    /// An event of this page changed that set.
+    pub requests_changed: bool,
 }
 
 /// A cursor cannot be continued.
@@ -86,8 +93,8 @@ impl EventRing {
     /// # Errors
     /// `EFBIG` when the message is larger than 8 MiB; it is not stored.
     pub fn push(&self, method: &str, params: Value) -> Result<u64, ToolError> {
-        let text = serialise(&NativeMessage { id: None, method: method.to_owned(), params })?;
-        let seq = self.lock().push(text);
+        let texts = Texts::of(&NativeMessage { id: None, method: method.to_owned(), params })?;
+        let seq = self.lock().push(texts);
         self.changed.send_replace(());
         Ok(seq)
     }
@@ -99,7 +106,8 @@ impl EventRing {
     /// outstanding, `EINVAL` when a request with this id is.
     pub fn add_request(&self, id: Value, method: &str, params: Value) -> Result<u64, ToolError> {
         let message = NativeMessage { id: Some(id), method: method.to_owned(), params };
-        let text = serialise(&message)?;
+        let texts = Texts::of(&message)?;
+        let text = Arc::clone(&texts.message);
         let mut state = self.lock();
         let id = message.id.clone().unwrap_or_default();
         if state.outstanding().any(|request| request.id == id) {
@@ -109,7 +117,7 @@ impl EventRing {
         if state.outstanding().count() >= PENDING_REQUESTS_MAX || bytes + text.len() > EVENT_RING_MAX_BYTES {
             return Err(ToolError("HARNESS_REQUEST_LIMIT"));
         }
-        let seq = state.push(Arc::clone(&text));
+        let seq = state.push(texts);
         state.requests.push(Request { id, message, text, added: seq, resolved: None });
         drop(state);
         self.changed.send_replace(());
@@ -129,7 +137,7 @@ impl EventRing {
         let thread = request.params.get("threadId").cloned().unwrap_or_default();
         let params = serde_json::json!({"threadId": thread, "requestId": id});
         let resolved = NativeMessage { id: None, method: "serverRequest/resolved".to_owned(), params };
-        let seq = state.push(serialise(&resolved).ok()?);
+        let seq = state.push(Texts::of(&resolved).ok()?);
         if let Some(found) = state.requests.iter_mut().find(|request| request.resolved.is_none() && request.id == *id) {
             found.resolved = Some(seq);
         }
@@ -152,14 +160,6 @@ impl EventRing {
         self.lock().newest()
     }
 
-    /// The newest position and the complete set of outstanding requests there, as compact JSON.
-    pub fn snapshot(&self) -> (EventCursor, Vec<Arc<str>>) {
-        let state = self.lock();
-        let newest = state.newest();
-        let requests = state.requests_at(newest.after);
-        (newest, requests)
-    }
-
     /// What follows `cursor`.
     ///
     /// # Errors
@@ -178,13 +178,26 @@ impl EventRing {
             return Err(Gap { cursor: newest, reason });
         }
         let skip = usize::try_from(cursor.after - state.evicted).unwrap_or(usize::MAX);
-        let events: Vec<RingEvent> = state.events.iter().skip(skip).take(EVENTS_PER_FRAME_MAX).cloned().collect();
+        let mut bytes = 0;
+        let fits = |event: &&RingEvent| {
+            bytes += event.message.len();
+            bytes <= PAGE_BYTES_MAX || bytes == event.message.len()
+        };
+        let following = state.events.iter().skip(skip).take(EVENTS_PER_FRAME_MAX);
+        let events: Vec<RingEvent> = following.take_while(fits).cloned().collect();
         let to = events.last().map_or(cursor.after, |event| event.seq);
         let inside = |seq: u64| cursor.after < seq && seq <= to;
-        let changed =
+        let requests_changed =
             state.requests.iter().any(|request| inside(request.added) || request.resolved.is_some_and(inside));
-        let requests = changed.then(|| state.requests_at(to));
-        Ok(Page { epoch: state.epoch.clone(), from: cursor.after, to, events, requests })
+        Ok(Page {
+            epoch: state.epoch.clone(),
+            from: cursor.after,
+            to,
+            events,
+            is_newest: to == newest.after,
+            requests: state.requests_at(to),
+            requests_changed,
+        })
     }
 
     /// Wakes whenever something was pushed, resolved or started anew.
@@ -224,10 +237,11 @@ impl State {
         Self { epoch, generation, events: VecDeque::new(), bytes: 0, evicted: 0, requests: Vec::new() }
     }
 
-    fn push(&mut self, message: Arc<str>) -> u64 {
+    fn push(&mut self, texts: Texts) -> u64 {
+        let Texts { message, summary } = texts;
         let seq = self.newest_seq() + 1;
         self.bytes += message.len();
-        self.events.push_back(RingEvent { seq, timestamp: now_ms(), message });
+        self.events.push_back(RingEvent { seq, timestamp: now_ms(), message, summary });
         while self.events.len() > EVENT_RING_MAX_EVENTS || self.bytes > EVENT_RING_MAX_BYTES {
             let Some(oldest) = self.events.pop_front() else { break };
             self.bytes -= oldest.message.len();
@@ -257,9 +271,29 @@ impl State {
     }
 }
 
-fn serialise(message: &NativeMessage) -> Result<Arc<str>, ToolError> {
-    let text = serde_json::to_string(message).map_err(|_| ToolError("EIO"))?;
-    if text.len() > EVENT_RING_MAX_BYTES { Err(ToolError("EFBIG")) } else { Ok(text.into()) }
+/// A message as it is kept: made once, whoever reads it.
+struct Texts {
+    message: Arc<str>,
+    summary: Option<Arc<str>>,
+}
+
+impl Texts {
+    fn of(message: &NativeMessage) -> Result<Self, ToolError> {
+        let text: Arc<str> = serialise(message)?.into();
+        if text.len() > EVENT_RING_MAX_BYTES {
+            return Err(ToolError("EFBIG"));
+        }
+        let summary = match summarise_message(&message.method, &message.params) {
+            Summary::Same => Some(Arc::clone(&text)),
+            Summary::Dropped => None,
+            Summary::Replaced(params) => Some(serialise(&NativeMessage { params, ..message.clone() })?.into()),
+        };
+        Ok(Self { message: text, summary })
+    }
+}
+
+fn serialise(message: &NativeMessage) -> Result<String, ToolError> {
+    serde_json::to_string(message).map_err(|_| ToolError("EIO"))
 }
 
 fn epoch(seed: &[u8; 16], generation: u64) -> EventEpoch {
@@ -269,9 +303,8 @@ fn epoch(seed: &[u8; 16], generation: u64) -> EventEpoch {
     EventEpoch::from_bytes(bytes)
 }
 
-fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
-}
+/// Text of the events of one page, so that a slow reader never holds much.
+const PAGE_BYTES_MAX: usize = 512 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -329,10 +362,36 @@ mod tests {
             ring.push("item/agentMessage/delta", json!({"delta": text})).unwrap();
         }
         assert_eq!(ring.page(&cursor(&ring, 0)).unwrap_err().reason, GapReason::Evicted);
-        assert_eq!(seqs(&ring.page(&cursor(&ring, 1)).unwrap()), [2, 3]);
+        assert_eq!(seqs(&ring.page(&cursor(&ring, 1)).unwrap()), [2]);
+        assert_eq!(seqs(&ring.page(&cursor(&ring, 2)).unwrap()), [3]);
         let too_large = ring.push("item/agentMessage/delta", json!({"delta": "x".repeat(EVENT_RING_MAX_BYTES)}));
         assert_eq!(too_large, Err(ToolError("EFBIG")));
         assert_eq!(ring.newest().after, 3);
+    }
+
+    #[test]
+    fn a_page_ends_before_half_a_mebibyte() {
+        let ring = ring();
+        for _ in 0..10 {
+            ring.push("item/agentMessage/delta", json!({"delta": "x".repeat(100_000)})).unwrap();
+        }
+        let page = ring.page(&cursor(&ring, 0)).unwrap();
+        assert_eq!((seqs(&page), page.is_newest), (vec![1, 2, 3, 4, 5], false));
+        let page = ring.page(&cursor(&ring, page.to)).unwrap();
+        assert_eq!((seqs(&page), page.is_newest), (vec![6, 7, 8, 9, 10], true));
+    }
+
+    #[test]
+    fn tool_output_has_no_summary_form() {
+        let ring = ring();
+        let item = json!({"id": "i", "type": "commandExecution", "command": "ls", "aggregatedOutput": "secret"});
+        ring.push("item/commandExecution/outputDelta", json!({"delta": "secret"})).unwrap();
+        ring.push("item/completed", json!({"threadId": "s", "item": item})).unwrap();
+        let events = ring.page(&cursor(&ring, 0)).unwrap().events;
+        assert!(events.iter().all(|event| event.message.contains("secret")));
+        assert_eq!(events[0].summary, None);
+        let summary = events[1].summary.as_deref().unwrap();
+        assert!(summary.contains("\"commandPreview\":\"ls\"") && !summary.contains("secret"));
     }
 
     #[test]
@@ -348,11 +407,12 @@ mod tests {
         let texts = |requests: &[Arc<str>]| requests.iter().map(|text| text.contains("\"id\":7")).collect::<Vec<_>>();
 
         let first = ring.page(&cursor(&ring, 0)).unwrap();
-        assert_eq!((first.to, first.requests.as_deref().map(texts)), (128, Some(vec![false])));
+        assert_eq!((first.to, first.requests_changed, texts(&first.requests)), (128, true, vec![false]));
         let second = ring.page(&cursor(&ring, 128)).unwrap();
-        assert_eq!((second.to, second.requests.as_deref().map(texts)), (130, Some(vec![true])));
+        assert_eq!((second.to, second.requests_changed, texts(&second.requests)), (130, true, vec![true]));
         assert!(second.events[1].message.contains("serverRequest/resolved"));
-        assert_eq!(texts(&ring.snapshot().1), [true]);
+        let last = ring.page(&cursor(&ring, 130)).unwrap();
+        assert_eq!((last.requests_changed, texts(&last.requests)), (false, vec![true]));
     }
 
     #[test]
@@ -362,11 +422,11 @@ mod tests {
         for _ in 0..2000 {
             ring.push("turn/started", json!({})).unwrap();
         }
-        assert_eq!(ring.snapshot().1.len(), 1);
+        assert_eq!(ring.page(&ring.newest()).unwrap().requests.len(), 1);
         assert_eq!(ring.request(&json!("ask")).unwrap().method, "item/tool/requestUserInput");
         assert!(ring.resolve_request(&json!("ask")).is_some());
         assert!(ring.resolve_request(&json!("ask")).is_none());
-        assert!(ring.snapshot().1.is_empty());
+        assert!(ring.page(&ring.newest()).unwrap().requests.is_empty());
     }
 
     #[test]
@@ -389,7 +449,7 @@ mod tests {
         ring.add_request(json!(1), "item/tool/requestUserInput", json!({})).unwrap();
         ring.restart();
         assert_eq!(ring.page(&before).unwrap_err().reason, GapReason::Epoch);
-        assert!(ring.snapshot().1.is_empty());
+        assert!(ring.page(&ring.newest()).unwrap().requests.is_empty());
         assert_eq!(ring.push("turn/started", json!({})).unwrap(), 1);
     }
 

@@ -1,0 +1,296 @@
+//! The harness service: one door to every tool of every profile (`harness.md` §2, `cells-0.4.md` §12).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use cells_protocol::ids::{Epoch, PrincipalId, ProfileId, RequestId, ServerId};
+use cells_protocol::limits::MUTATION_ANSWER_MS;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::arguments::{Arguments, integer, text};
+use super::instance::{Instance, create_instances, guarded, random};
+use super::outputs::OutputStore;
+use super::plugin::{HarnessPlugin, ProfileConfig, ToolError};
+use super::receipts::{OpenError, ReceiptKey, ReceiptLimits, ReceiptState, ReceiptStore};
+use super::ring::EventRing;
+use super::summary::summarise_page;
+use super::tools::{Tool, ToolKind};
+
+/// The agents of a node. Cheap to clone; all clones are the same service.
+#[derive(Clone)]
+pub struct HarnessService {
+    inner: Arc<Inner>,
+}
+
+/// What a service is made of.
+#[derive(Debug, Clone)]
+pub struct HarnessOptions {
+    /// Where receipts and command output are kept. Made with mode 0700 when it does not exist.
+    pub state: PathBuf,
+    /// Identity of the installation; the receipts are bound to it.
+    pub server_id: ServerId,
+    /// The agents.
+    pub profiles: Vec<ProfileConfig>,
+    /// A mutation that is not done after this long is answered as running. Default 25 s.
+    pub answer_after: Duration,
+    /// How many receipts are kept.
+    pub receipts: ReceiptLimits,
+    /// Bytes of command output that are kept; the oldest bodies make room. Default 256 MiB.
+    pub output_bytes: u64,
+}
+
+impl HarnessOptions {
+    /// The options of `profiles` with every default.
+    pub fn new(state: PathBuf, server_id: ServerId, profiles: Vec<ProfileConfig>) -> Self {
+        Self {
+            state,
+            server_id,
+            profiles,
+            answer_after: Duration::from_millis(MUTATION_ANSWER_MS),
+            receipts: ReceiptLimits::default(),
+            output_bytes: OUTPUT_BYTES,
+        }
+    }
+}
+
+/// Why the service cannot start. One line that says what to change.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Two plugins have the same kind, or a kind is not a name.
+    #[error("agent kind `{kind}`: the name stands twice or is not made of A-Z, a-z, 0-9, _ and -")]
+    Plugin {
+        /// The kind.
+        kind: String,
+    },
+    /// A profile is not valid.
+    #[error("profile {id}: {problem}")]
+    Profile {
+        /// The profile.
+        id: ProfileId,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The receipts cannot be used.
+    #[error(transparent)]
+    Receipts(#[from] OpenError),
+    /// The old command output cannot be removed.
+    #[error("outputs: the state directory cannot be used: {0}")]
+    Outputs(std::io::ErrorKind),
+    /// The operating system gives no random bytes.
+    #[error("the operating system gives no random bytes")]
+    Random,
+}
+
+pub(super) struct Inner {
+    pub(super) epoch: Epoch,
+    pub(super) instances: BTreeMap<ProfileId, Arc<Instance>>,
+    pub(super) receipts: Arc<ReceiptStore>,
+    pub(super) outputs: Arc<OutputStore>,
+    pub(super) answer_after: Duration,
+    pub(super) tasks: TaskTracker,
+    closed: AtomicBool,
+    stopped: CancellationToken,
+}
+
+impl HarnessService {
+    /// Checks the profiles, opens the receipts, settles what an earlier process left and makes the drivers. Accept
+    /// requests only after it.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn start(plugins: &[Arc<dyn HarnessPlugin>], options: HarnessOptions) -> Result<Self, StartError> {
+        let epoch = Epoch::from_bytes(random()?);
+        let instances = create_instances(plugins, &options.profiles)?;
+        let (state, server_id, limits) = (options.state, options.server_id, options.receipts);
+        let (stored_epoch, output_bytes) = (epoch.clone(), options.output_bytes);
+        let (receipts, outputs) = blocking(move || {
+            let receipts =
+                ReceiptStore::open(&state.join("receipts.sqlite"), &server_id, stored_epoch.clone(), limits)?;
+            let outputs = OutputStore::open(&state, stored_epoch, output_bytes);
+            Ok::<_, StartError>((receipts, outputs.map_err(|error| StartError::Outputs(error.kind()))?))
+        })
+        .await
+        .unwrap_or(Err(StartError::Random))?;
+        let inner = Inner {
+            epoch,
+            instances,
+            receipts: Arc::new(receipts),
+            outputs: Arc::new(outputs),
+            answer_after: options.answer_after,
+            tasks: TaskTracker::new(),
+            closed: AtomicBool::new(false),
+            stopped: CancellationToken::new(),
+        };
+        let service = Self { inner: Arc::new(inner) };
+        service.inner.tasks.spawn(purge_daily(Arc::clone(&service.inner.receipts), service.inner.stopped.clone()));
+        Ok(service)
+    }
+
+    /// The process epoch; every mutation must carry it.
+    pub fn epoch(&self) -> &Epoch {
+        &self.inner.epoch
+    }
+
+    /// The profiles, sorted.
+    pub fn profile_ids(&self) -> impl Iterator<Item = &ProfileId> {
+        self.inner.instances.keys()
+    }
+
+    /// The events of a profile.
+    pub fn ring(&self, profile: &ProfileId) -> Option<Arc<EventRing>> {
+        self.inner.instances.get(profile).map(|instance| Arc::clone(&instance.ring))
+    }
+
+    /// Calls a tool for `principal`. A mutation goes on when this future is dropped.
+    ///
+    /// # Errors
+    /// The code of a failed read, or of a mutation that was not admitted. An admitted mutation that fails gives a receipt.
+    pub async fn call(&self, principal: &PrincipalId, tool: &str, arguments: Arguments) -> Result<Value, ToolError> {
+        self.inner.check_open()?;
+        if arguments.contains_key("projectId") {
+            return Err(ToolError("ECAPABILITY"));
+        }
+        if tool == "harness_profiles" {
+            return Ok(self.profiles());
+        }
+        let profile = text(&arguments, "profileId")?;
+        let instance = self.inner.instances.iter().find(|(id, _)| id.as_str() == profile);
+        let Some(tool) = Tool::find(tool) else {
+            return Err(ToolError(if instance.is_some() { "ECAPABILITY" } else { "ENOENT" }));
+        };
+        if tool.kind == ToolKind::Operation {
+            // Needs no instance: receipts outlive the profile they are for.
+            return self.operation(principal, arguments).await;
+        }
+        let instance = Arc::clone(instance.ok_or(ToolError("ENOENT"))?.1);
+        match tool.kind {
+            ToolKind::Profiles => Ok(self.profiles()),
+            ToolKind::Read | ToolKind::Operation => read(&instance, tool.name, arguments).await,
+            ToolKind::Seal => self.seal(principal, &instance, arguments).await,
+            ToolKind::Output => self.output(principal, &instance, arguments).await,
+            ToolKind::Mutation | ToolKind::PassingMutation => {
+                self.inner.mutate(principal, instance, tool, arguments).await
+            }
+        }
+    }
+
+    /// Refuses every further call, ends what runs and waits until its outcome is written, for at most 10 s.
+    pub async fn shutdown(&self) {
+        self.inner.closed.store(true, Ordering::SeqCst);
+        self.inner.stopped.cancel();
+        for instance in self.inner.instances.values() {
+            instance.driver.stop();
+        }
+        join_all(self.inner.instances.values().map(|instance| instance.driver.drain())).await;
+        self.inner.tasks.close();
+        // A driver that does not end: its receipt is settled at the next start.
+        let _ = tokio::time::timeout(DRAIN_MAX, self.inner.tasks.wait()).await;
+    }
+
+    fn profiles(&self) -> Value {
+        let profiles: Vec<_> = self.inner.instances.values().map(|instance| instance.descriptor()).collect();
+        json!({"epoch": self.inner.epoch, "profiles": profiles})
+    }
+
+    async fn operation(&self, principal: &PrincipalId, arguments: Arguments) -> Result<Value, ToolError> {
+        let (receipts, principal) = (Arc::clone(&self.inner.receipts), principal.clone());
+        let found = blocking(move || {
+            let (profile, epoch) = (text(&arguments, "profileId")?, text(&arguments, "epoch")?);
+            let request_id = text(&arguments, "requestId")?;
+            let state = receipts.find(&principal, request_id, profile, epoch)?;
+            let mut receipt = receipt(request_id, state);
+            receipt["epoch"] = epoch.into();
+            Ok(receipt)
+        });
+        found.await.unwrap_or(Err(ToolError("EIO")))
+    }
+
+    async fn seal(
+        &self,
+        principal: &PrincipalId,
+        instance: &Instance,
+        arguments: Arguments,
+    ) -> Result<Value, ToolError> {
+        let key = self.inner.admissible(principal, &arguments)?;
+        let (receipts, profile) = (Arc::clone(&self.inner.receipts), instance.id.clone());
+        let sealed = blocking(move || Ok(receipt(key.request_id.as_str(), receipts.seal(&key, &profile)?)));
+        sealed.await.unwrap_or(Err(ToolError("EIO")))
+    }
+
+    async fn output(
+        &self,
+        principal: &PrincipalId,
+        instance: &Instance,
+        arguments: Arguments,
+    ) -> Result<Value, ToolError> {
+        let key = self.inner.admissible(principal, &arguments)?;
+        let (offset, limit) = (integer(&arguments, "offset")?, integer(&arguments, "limit")?);
+        let (outputs, profile) = (Arc::clone(&self.inner.outputs), instance.id.clone());
+        let page = blocking(move || {
+            let page = outputs.page(&key, &profile, offset, limit)?;
+            serde_json::to_value(page).map_err(|_| ToolError("EIO"))
+        });
+        page.await.unwrap_or(Err(ToolError("EIO")))
+    }
+}
+
+impl Inner {
+    pub(super) fn check_open(&self) -> Result<(), ToolError> {
+        if self.closed.load(Ordering::SeqCst) { Err(ToolError("EIO")) } else { Ok(()) }
+    }
+
+    /// Checks `epoch` and `requestId` of a call that only the current epoch can answer.
+    pub(super) fn admissible(&self, principal: &PrincipalId, arguments: &Arguments) -> Result<ReceiptKey, ToolError> {
+        if text(arguments, "epoch")? != self.epoch.as_str() {
+            return Err(ToolError("HARNESS_EPOCH_CHANGED"));
+        }
+        let request_id = RequestId::new(text(arguments, "requestId")?).map_err(|_| ToolError("EINVAL"))?;
+        Ok(ReceiptKey { principal: principal.clone(), request_id })
+    }
+}
+
+async fn read(instance: &Instance, tool: &'static str, arguments: Arguments) -> Result<Value, ToolError> {
+    let summary = tool == "harness_session_read" && arguments.get("toolDetail") == Some(&json!("summary"));
+    let mut value = guarded(|| instance.driver.read(tool, arguments)).await?;
+    if summary {
+        summarise_page(&mut value);
+    }
+    Ok(value)
+}
+
+/// The receipt as it stands on the wire (`harness.md` §2.3).
+pub(super) fn receipt(request_id: &str, state: ReceiptState) -> Value {
+    match state {
+        ReceiptState::Running => json!({"outcome": "unknown", "requestId": request_id}),
+        ReceiptState::Committed(result) => {
+            let result: Value = serde_json::from_str(&result).unwrap_or_default();
+            json!({"outcome": "committed", "requestId": request_id, "result": result})
+        }
+        ReceiptState::NotCommitted(code) => json!({"outcome": "not-committed", "requestId": request_id, "code": code}),
+        ReceiptState::Unknown(code) => json!({"outcome": "unknown", "requestId": request_id, "code": code}),
+    }
+}
+
+/// Runs what waits for the disk away from the threads that serve. `None` when it panicked.
+pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()
+}
+
+async fn purge_daily(receipts: Arc<ReceiptStore>, stopped: CancellationToken) {
+    while stopped.run_until_cancelled(tokio::time::sleep(DAY)).await.is_some() {
+        let receipts = Arc::clone(&receipts);
+        if let Some(Err(error)) = blocking(move || receipts.purge_old()).await {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DRAIN_MAX: Duration = Duration::from_secs(10);
+const OUTPUT_BYTES: u64 = 256 * 1024 * 1024;
