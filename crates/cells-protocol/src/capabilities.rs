@@ -52,6 +52,12 @@ pub struct FileCapabilities {
 pub struct SyncCapabilities {
     /// Enabled and healthy.
     pub push: bool,
+    /// Version of the sync protocol; null without sync.
+    #[serde(default)]
+    pub protocol_version: Option<u64>,
+    /// Reference to the sync capabilities, relative to the node's root; null without sync.
+    #[serde(default)]
+    pub discovery: Option<String>,
 }
 
 /// Processes.
@@ -75,6 +81,9 @@ pub struct HarnessEndpoint {
     /// A harness profile is configured.
     #[serde(default)]
     pub enabled: bool,
+    /// MCP revision of the endpoint.
+    #[serde(default)]
+    pub protocol_version: Option<String>,
     /// Reference to the MCP endpoint, relative to the node's root.
     #[serde(default)]
     pub endpoint: Option<String>,
@@ -162,7 +171,7 @@ impl ServerCapabilities {
                 read: true,
                 write: exports.exports.iter().any(|export| export.access == Access::Rw),
             },
-            sync: SyncCapabilities { push: false },
+            sync: SyncCapabilities { push: false, protocol_version: None, discovery: None },
             process: ProcessCapabilities { exec: false },
             terminal: TerminalCapabilities { pty: false },
             harness: None,

@@ -1,0 +1,52 @@
+//! `GET /v1/capabilities` and `GET /v1/exports` (`files-http.md` §3).
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use cells_protocol::capabilities::{
+    Access, ExecutionModel, Export, Exports, FileCapabilities, HarnessEndpoint, PathModel, ProcessCapabilities,
+    ReadOnlyEnforcement, ServerCapabilities, SyncCapabilities, TerminalCapabilities, WorkspaceConsistency,
+};
+use cells_protocol::mcp::PROTOCOL_VERSION;
+
+use crate::app::{AppState, MCP_PATH};
+use crate::refusal::Refusal;
+
+pub(super) async fn capabilities(
+    State(app): State<AppState>,
+    headers: HeaderMap,
+) -> Result<Json<ServerCapabilities>, Refusal> {
+    let principal = app.principals.admit(&headers)?;
+    let mut access = app.files.exports.keys().filter_map(|alias| principal.access(alias)).peekable();
+    Ok(Json(ServerCapabilities {
+        version: 1,
+        server_id: Some(app.server_id.clone()),
+        process_epoch: Some(app.process_epoch.clone()),
+        files: FileCapabilities { read: access.peek().is_some(), write: access.any(|access| access == Access::Rw) },
+        sync: SyncCapabilities { push: false, protocol_version: None, discovery: None },
+        process: ProcessCapabilities { exec: false },
+        terminal: TerminalCapabilities { pty: false },
+        harness: Some(HarnessEndpoint {
+            enabled: app.profiles.iter().any(|profile| principal.may_use_profile(&profile.id)),
+            protocol_version: Some(PROTOCOL_VERSION.to_owned()),
+            endpoint: Some(MCP_PATH.to_owned()),
+        }),
+        execution_model: ExecutionModel::None,
+        workspace_consistency: WorkspaceConsistency::None,
+        read_only_enforcement: ReadOnlyEnforcement::None,
+        path_model: PathModel::None,
+    }))
+}
+
+pub(super) async fn exports(State(app): State<AppState>, headers: HeaderMap) -> Result<Json<Exports>, Refusal> {
+    let principal = app.principals.admit(&headers)?;
+    let visible = app.files.exports.iter().filter_map(|(alias, export)| {
+        Some(Export {
+            alias: alias.clone(),
+            access: principal.access(alias)?,
+            name_semantics: Some("source".to_owned()),
+            strong_revision: export.is_writable(),
+        })
+    });
+    Ok(Json(Exports { version: 1, exports: visible.collect() }))
+}
