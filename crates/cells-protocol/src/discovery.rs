@@ -160,6 +160,14 @@ impl CellsDescriptor {
     }
 }
 
+/// The result of `server/discover`, as far as discovery needs it.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct DiscoverResult {
+    /// Holds the document, see [`find_document`].
+    #[serde(default, rename = "_meta")]
+    pub meta: Value,
+}
+
 /// Picks the document out of the `_meta` of `server/discover`: the first key present, with whether it is a legacy key.
 pub fn find_document(meta: &Value) -> Option<(&Value, bool)> {
     let current = meta.get(DISCOVERY_KEY).map(|document| (document, false));

@@ -5,6 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::is_code;
+
 macro_rules! kinds {
     ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
         /// What went wrong, in one word. The string form is the same on the wire, in Rust and in JavaScript.
@@ -109,6 +111,15 @@ impl fmt::Display for Outcome {
 /// then the status.
 pub fn kind_of_reply(code: Option<&str>, status: u16) -> ErrorKind {
     code.and_then(kind_of_code).filter(|kind| *kind != ErrorKind::Io).unwrap_or_else(|| kind_of_status(status))
+}
+
+/// The code in the body of a failing HTTP reply. Proxies answer with anything, so a body without one is no error.
+pub fn code_of_body(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Body {
+        code: String,
+    }
+    serde_json::from_slice(body).ok().map(|body: Body| body.code).filter(|code| is_code(code))
 }
 
 /// The kind that a status alone gives.

@@ -152,7 +152,18 @@ impl<'a> ToolResult<'a> {
     }
 }
 
-/// A listed tool, as far as discovery needs it.
+/// The result of `tools/list`, as far as discovery needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ToolPage {
+    /// The tools.
+    pub tools: Vec<ToolName>,
+    /// Asks for the next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// A listed tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolName {
     /// Its name.
