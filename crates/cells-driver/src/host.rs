@@ -35,6 +35,20 @@ pub trait MaybeSend {}
 #[cfg(target_family = "wasm")]
 impl<T> MaybeSend for T {}
 
+/// A function that is called once, from the task that drives the client.
+#[cfg(not(target_family = "wasm"))]
+pub type Callback<A> = Box<dyn FnOnce(A) + Send>;
+/// A function that is called once, from the task that drives the client.
+#[cfg(target_family = "wasm")]
+pub type Callback<A> = Box<dyn FnOnce(A)>;
+
+/// A function that is told how much is done, and how much there is in all.
+#[cfg(not(target_family = "wasm"))]
+pub type Progress = Box<dyn FnMut(u64, u64) + Send>;
+/// A function that is told how much is done, and how much there is in all.
+#[cfg(target_family = "wasm")]
+pub type Progress = Box<dyn FnMut(u64, u64)>;
+
 /// Everything the driver needs from the platform it runs on.
 pub trait Host: MaybeSendSync + 'static {
     /// Sends one request and resolves when the head of the response is there. Dropping the future, or the body of the

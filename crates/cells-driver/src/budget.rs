@@ -1,0 +1,100 @@
+//! The time budget of one call, and what can end it early.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use cells_protocol::error::ErrorKind;
+use cells_protocol::limits::DEFAULT_TIMEOUT_MS;
+
+use crate::cancellation::{Cancellation, OperationOptions};
+use crate::error::{Error, Result};
+use crate::host::Host;
+
+/// One budget from the call to the last byte of its reply. Ends early when the caller cancels or the client is disposed.
+#[derive(Clone)]
+pub(crate) struct Budget {
+    host: Arc<dyn Host>,
+    deadline_ms: u64,
+    cancel: Option<Cancellation>,
+    disposed: Cancellation,
+}
+
+impl Budget {
+    /// Starts the clock for a call with `options`.
+    pub(crate) fn start(host: &Arc<dyn Host>, disposed: &Cancellation, options: &OperationOptions) -> Self {
+        let timeout_ms = options.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
+        Self {
+            host: Arc::clone(host),
+            deadline_ms: host.now_ms().saturating_add(timeout_ms),
+            cancel: options.cancel.clone(),
+            disposed: disposed.clone(),
+        }
+    }
+
+    /// What is left, in milliseconds.
+    pub(crate) fn remaining_ms(&self) -> u64 {
+        self.deadline_ms.saturating_sub(self.host.now_ms())
+    }
+
+    /// Why the budget is over, if it is.
+    pub(crate) fn check(&self, operation: &'static str) -> Result<()> {
+        if self.disposed.is_cancelled() {
+            return Err(disposed(operation));
+        }
+        if self.cancel.as_ref().is_some_and(Cancellation::is_cancelled) {
+            return Err(cancelled(operation));
+        }
+        if self.remaining_ms() == 0 {
+            return Err(timed_out(operation));
+        }
+        Ok(())
+    }
+
+    /// Runs `work` until it is done or the budget is over. Work that is ready at once costs no timer.
+    pub(crate) async fn run<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.check(operation)?;
+        let mut work = pin!(work);
+        let mut sleep = None;
+        let mut disposed_now = pin!(self.disposed.cancelled());
+        let mut cancelled_now = pin!(async {
+            match &self.cancel {
+                Some(token) => token.cancelled().await,
+                None => std::future::pending().await,
+            }
+        });
+        std::future::poll_fn(|context| {
+            if let Poll::Ready(result) = work.as_mut().poll(context) {
+                return Poll::Ready(result);
+            }
+            if disposed_now.as_mut().poll(context).is_ready() {
+                let message = "the call was aborted, because the client was disposed of";
+                return Poll::Ready(Err(Error::new(ErrorKind::Cancelled, operation, message)));
+            }
+            if cancelled_now.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(cancelled(operation)));
+            }
+            let sleep = sleep.get_or_insert_with(|| self.host.sleep(self.remaining_ms()));
+            if sleep.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(timed_out(operation)));
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// The error of a call that its caller cancelled.
+pub(crate) fn cancelled(operation: &'static str) -> Error {
+    Error::new(ErrorKind::Cancelled, operation, "the caller cancelled the call")
+}
+
+/// The error of a call that took too long.
+pub(crate) fn timed_out(operation: &'static str) -> Error {
+    Error::new(ErrorKind::TimedOut, operation, "the time budget of the call is used up")
+}
+
+/// The error of a call to a client that was disposed of before.
+pub(crate) fn disposed(operation: &'static str) -> Error {
+    Error::new(ErrorKind::AccessDenied, operation, "the client was disposed of; make a new one")
+}

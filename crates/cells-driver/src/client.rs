@@ -1,0 +1,249 @@
+//! The entry point: one client for any number of nodes.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use cells_protocol::capabilities::{Exports, ServerCapabilities};
+use cells_protocol::discovery::CellsDescriptor;
+use cells_protocol::error::ErrorKind;
+use cells_protocol::ids::Alias;
+use serde_json::Value;
+
+use crate::budget::{Budget, disposed};
+use crate::cancellation::{CancelHandle, Cancellation, OperationOptions};
+use crate::config::{Binding, ClientConfig, Connection, FileConnection};
+use crate::credentials::{CredentialRestore, Credentials, Secret};
+use crate::error::{Error, Result};
+use crate::files::FileClient;
+use crate::harness::HarnessClient;
+use crate::host::Host;
+use crate::node::{Link, Node};
+use crate::run::{Run, Spawner};
+
+/// A client of Cells nodes. Cheap to clone; clones share credentials and what is known of each node.
+///
+/// ```no_run
+/// use cells_driver::{Client, ClientConfig, Connection, FileConnection, OperationOptions, Secret};
+/// # async fn example(host: impl cells_driver::host::Host, spawn: impl Fn(cells_driver::Run)) -> cells_driver::Result<()> {
+/// let (client, run) = Client::new(host, ClientConfig::default());
+/// spawn(run);
+/// client.set_credential("office", Secret::new("the API key that `cells serve` printed"));
+/// let connection = Connection::new("http://127.0.0.1:8787", "office");
+/// let files = client.files(&FileConnection::new(connection, "notes"))?;
+/// let stat = files.stat("readme.md", OperationOptions::default()).await?;
+/// println!("{:?}", stat.and_then(|stat| stat.size));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Client {
+    core: Arc<Core>,
+}
+
+impl Client {
+    /// A client on `host`, and the future that drives it. The caller spawns that future: a call that was sent is then
+    /// followed to its end even when its caller is gone.
+    pub fn new(host: impl Host, config: ClientConfig) -> (Self, Run) {
+        let (dispose, disposal) = Cancellation::new();
+        let (spawner, run) = Run::new(&disposal);
+        let core = Core {
+            host: Arc::new(host),
+            client_name: config.client_name,
+            client_version: config.client_version,
+            credentials: Credentials::new(config.credential_resolver),
+            spawner,
+            dispose,
+            disposal,
+            nodes: Mutex::default(),
+            next_rpc: AtomicU64::new(1),
+        };
+        (Self { core: Arc::new(core) }, run)
+    }
+
+    /// Keeps `secret` in memory under `reference`. The next request uses it. The result can put the previous one back.
+    pub fn set_credential(&self, reference: impl Into<String>, secret: Secret) -> CredentialRestore {
+        self.core.credentials.set(reference.into(), secret)
+    }
+
+    /// Forgets the secret in memory under `reference`.
+    pub fn clear_credential(&self, reference: &str) {
+        self.core.credentials.clear(reference);
+    }
+
+    /// The secret under `reference`: from memory, else from the resolver.
+    ///
+    /// # Errors
+    /// `EACCES` of operation `credential` when neither has one; `EACCES` after [`Client::dispose`].
+    pub async fn resolve_credential(&self, reference: &str) -> Result<Secret> {
+        self.core.check_open("resolve_credential")?;
+        self.core.credentials.resolve(reference).await
+    }
+
+    /// Asks a node what it is (`cells-0.4.md` §1.1). Always asks anew, without the headers that pin a request.
+    ///
+    /// # Errors
+    /// `EIO` of operation `protocol` with reason `DISCOVERY_INVALID` when the node's document is wrong; nothing else is
+    /// tried then. A failing capability tool gives the node's reason as
+    /// [`remote_code`](crate::Error::remote_code).
+    pub async fn discover(&self, connection: &Connection, options: DiscoverOptions) -> Result<CellsDescriptor> {
+        let link = self.link(connection, "discover")?;
+        let descriptor = link.discover(options.metadata, &options.operation).await?;
+        Ok((*descriptor).clone())
+    }
+
+    /// What the HTTP side of a node offers. A node without this route is described by its exports: files and nothing else.
+    ///
+    /// # Errors
+    /// As any call: `EACCES`, `EIO` and so on.
+    pub async fn capabilities(&self, connection: &Connection, options: OperationOptions) -> Result<ServerCapabilities> {
+        self.link(connection, "capabilities")?.capabilities(&options).await
+    }
+
+    /// The exports that this connection may see. Also the cheapest way to check a credential.
+    ///
+    /// # Errors
+    /// As any call: `EACCES`, `EIO` and so on.
+    pub async fn exports(&self, connection: &Connection, options: OperationOptions) -> Result<Exports> {
+        self.link(connection, "exports")?.exports(&options).await
+    }
+
+    /// A client of one export. Asks nothing; whether the export exists shows at the first call.
+    ///
+    /// # Errors
+    /// `EINVAL` when the connection or the alias is not valid.
+    pub fn files(&self, connection: &FileConnection) -> Result<FileClient> {
+        let alias = Alias::new(&connection.alias).map_err(|error| Error::invalid("files", error))?;
+        Ok(FileClient::new(self.link(&connection.connection, "files")?, alias))
+    }
+
+    /// A client of the agents of one node. Asks nothing.
+    ///
+    /// # Errors
+    /// `EINVAL` when the connection is not valid.
+    pub fn harness(&self, connection: &Connection) -> Result<HarnessClient> {
+        Ok(HarnessClient::new(self.link(connection, "harness")?))
+    }
+
+    /// Ends what the driver owns: requests and event streams are aborted, secrets are forgotten, later calls fail with
+    /// `EACCES`. Turns and processes at the nodes go on, and so do mutations that were already sent; their callers get
+    /// `unknown` with what is needed to ask for the outcome.
+    pub fn dispose(&self) {
+        self.core.dispose.cancel();
+        self.core.credentials.clear_all();
+        lock_nodes(&self.core).clear();
+    }
+
+    fn link(&self, connection: &Connection, operation: &'static str) -> Result<Link> {
+        self.core.check_open(operation)?;
+        let binding = connection.bind(operation)?;
+        Ok(Link { core: Arc::clone(&self.core), node: self.core.node(binding) })
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Client({} {})", self.core.client_name, self.core.client_version)
+    }
+}
+
+/// Options of [`Client::discover`].
+#[derive(Debug, Clone, Default)]
+pub struct DiscoverOptions {
+    /// The `_meta` member of a `server/discover` result that an MCP client of the caller already holds. Used as it is,
+    /// without a request; the tools are asked only if it holds none of the known keys.
+    pub metadata: Option<Value>,
+    /// Budget and cancellation.
+    pub operation: OperationOptions,
+}
+
+/// What all clones of a client share.
+pub(crate) struct Core {
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) client_name: String,
+    pub(crate) client_version: String,
+    pub(crate) credentials: Credentials,
+    pub(crate) spawner: Spawner,
+    pub(crate) dispose: CancelHandle,
+    pub(crate) disposal: Cancellation,
+    nodes: Mutex<BTreeMap<Binding, Arc<Node>>>,
+    next_rpc: AtomicU64,
+}
+
+impl Core {
+    /// Starts the budget of one call.
+    pub(crate) fn budget(&self, options: &OperationOptions) -> Budget {
+        Budget::start(&self.host, &self.disposal, options)
+    }
+
+    /// Fails after [`Client::dispose`].
+    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        if self.disposal.is_cancelled() { Err(disposed(operation)) } else { Ok(()) }
+    }
+
+    /// A JSON-RPC id that no other request of this client has.
+    pub(crate) fn rpc_id(&self) -> String {
+        format!("cells-{}", self.next_rpc.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Cryptographic random bytes.
+    pub(crate) fn random<const N: usize>(&self, operation: &'static str) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        self.host
+            .fill_random(&mut bytes)
+            .map_err(|error| Error::new(ErrorKind::Unsupported, operation, error.to_string()).with_source(error))?;
+        Ok(bytes)
+    }
+
+    /// Random bits for delays. A platform without randomness gets delays without jitter.
+    pub(crate) fn jitter(&self) -> u32 {
+        let mut bytes = [0; 4];
+        match self.host.fill_random(&mut bytes) {
+            Ok(()) => u32::from_le_bytes(bytes),
+            Err(_) => u32::MAX / 2,
+        }
+    }
+
+    /// Makes a node that was refused for good unknown to new clients, so that they start afresh.
+    pub(crate) fn forget(&self, node: &Arc<Node>) {
+        let mut nodes = lock_nodes(self);
+        if nodes.get(&node.binding).is_some_and(|known| Arc::ptr_eq(known, node)) {
+            nodes.remove(&node.binding);
+        }
+    }
+
+    fn node(&self, binding: Binding) -> Arc<Node> {
+        let mut nodes = lock_nodes(self);
+        if nodes.len() >= NODES_REMEMBERED_MAX {
+            nodes.retain(|_, node| Arc::strong_count(node) > 1);
+        }
+        Arc::clone(nodes.entry(binding).or_insert_with_key(|binding| Arc::new(Node::new(binding.clone()))))
+    }
+}
+
+fn lock_nodes(core: &Core) -> std::sync::MutexGuard<'_, BTreeMap<Binding, Arc<Node>>> {
+    crate::sync::lock(&core.nodes)
+}
+
+/// Nodes without a client are forgotten when this many are known.
+const NODES_REMEMBERED_MAX: usize = 64;
+
+#[cfg(all(test, not(target_family = "wasm")))]
+mod tests {
+    use super::*;
+
+    /// Compiles only if every client and the futures of its calls can move between threads.
+    #[allow(dead_code)]
+    fn clients_and_calls_are_send(client: &Client, files: &FileClient, harness: &HarnessClient) {
+        fn shared<T: Send + Sync>(_: &T) {}
+        fn moved<T: Send>(_: T) {}
+        shared(client);
+        shared(files);
+        shared(harness);
+        let connection = Connection::anonymous("http://node");
+        moved(client.discover(&connection, DiscoverOptions::default()));
+        moved(files.stat("", OperationOptions::default()));
+        moved(files.read_stream("", crate::ReadOptions::default()));
+        moved(harness.profiles(OperationOptions::default()));
+    }
+}

@@ -1,0 +1,203 @@
+//! Secrets: in memory only, by name, with a resolver behind them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use cells_protocol::error::ErrorKind;
+
+use crate::config::Identity;
+use crate::error::{CREDENTIAL, Error, Result};
+use crate::host::{HostFuture, MaybeSendSync};
+use crate::sync::lock;
+
+/// An API key or a password. `Debug` does not show it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Arc<str>);
+
+impl Secret {
+    /// Takes a secret.
+    pub fn new(secret: impl Into<String>) -> Self {
+        Self(secret.into().into())
+    }
+
+    /// The secret itself. Take care where it goes.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(…)")
+    }
+}
+
+/// Finds secrets that were not set in memory, for example in a key store. Asked for every request, so that a changed
+/// secret is used at once; never asked for anonymous connections.
+pub trait CredentialResolver: MaybeSendSync {
+    /// The secret called `reference`.
+    ///
+    /// An error reaches the caller as `EACCES` of operation `credential`, with this one as its source. Its text must not
+    /// hold the secret.
+    fn resolve(&self, reference: &str) -> HostFuture<'static, Result<Secret>>;
+}
+
+/// The secrets of one client.
+pub(crate) struct Credentials {
+    secrets: Arc<Secrets>,
+    resolver: Option<Box<dyn CredentialResolver>>,
+}
+
+type Secrets = Mutex<BTreeMap<String, Secret>>;
+
+impl Credentials {
+    pub(crate) fn new(resolver: Option<Box<dyn CredentialResolver>>) -> Self {
+        Self { secrets: Arc::default(), resolver }
+    }
+
+    pub(crate) fn set(&self, reference: String, secret: Secret) -> CredentialRestore {
+        let previous = lock(&self.secrets).insert(reference.clone(), secret);
+        CredentialRestore { secrets: Arc::clone(&self.secrets), reference, previous }
+    }
+
+    pub(crate) fn clear(&self, reference: &str) {
+        lock(&self.secrets).remove(reference);
+    }
+
+    pub(crate) fn clear_all(&self) {
+        lock(&self.secrets).clear();
+    }
+
+    /// Memory first, then the resolver.
+    pub(crate) async fn resolve(&self, reference: &str) -> Result<Secret> {
+        let known = lock(&self.secrets).get(reference).cloned();
+        let denied = |message: String| Error::new(ErrorKind::AccessDenied, CREDENTIAL, message);
+        let secret = match (known, &self.resolver) {
+            (Some(secret), _) => secret,
+            (None, Some(resolver)) => resolver
+                .resolve(reference)
+                .await
+                .map_err(|error| denied(format!("the resolver has no secret for `{reference}`")).with_source(error))?,
+            (None, None) => {
+                return Err(denied(format!("no secret is set for `{reference}`; call setCredential first")));
+            }
+        };
+        if secret.expose().is_empty() {
+            return Err(denied(format!("the secret for `{reference}` is empty")));
+        }
+        Ok(secret)
+    }
+
+    /// The value of the `Authorization` header; `None` for anonymous, without asking anybody.
+    pub(crate) async fn authorization(&self, identity: &Identity) -> Result<Option<String>> {
+        match identity {
+            Identity::Anonymous => Ok(None),
+            Identity::Basic { reference, username } => {
+                let secret = self.resolve(reference).await?;
+                let pair = STANDARD.encode(format!("{username}:{}", secret.expose()));
+                Ok(Some(format!("Basic {pair}")))
+            }
+            Identity::Bearer { reference } => {
+                let secret = self.resolve(reference).await?;
+                if !secret.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
+                    let message = format!("the API key for `{reference}` has characters that no header can carry");
+                    return Err(Error::new(ErrorKind::AccessDenied, CREDENTIAL, message));
+                }
+                Ok(Some(format!("Bearer {}", secret.expose())))
+            }
+        }
+    }
+}
+
+/// Undoes one [`Client::set_credential`](crate::Client::set_credential). Dropping it does nothing.
+pub struct CredentialRestore {
+    secrets: Arc<Secrets>,
+    reference: String,
+    previous: Option<Secret>,
+}
+
+impl CredentialRestore {
+    /// Puts back what the reference had before that call, or removes the secret if it had none.
+    pub fn restore(self) {
+        let mut secrets = lock(&self.secrets);
+        match self.previous {
+            Some(secret) => secrets.insert(self.reference, secret),
+            None => secrets.remove(&self.reference),
+        };
+    }
+}
+
+impl fmt::Debug for CredentialRestore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CredentialRestore({})", self.reference)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        future.now_or_never().expect("nothing to wait for")
+    }
+
+    struct Fixed(&'static str);
+
+    impl CredentialResolver for Fixed {
+        fn resolve(&self, reference: &str) -> HostFuture<'static, Result<Secret>> {
+            let known = (reference == self.0).then(|| Secret::new("resolved"));
+            Box::pin(async move { known.ok_or_else(|| Error::new(ErrorKind::NotFound, "key store", "locked")) })
+        }
+    }
+
+    #[test]
+    fn memory_wins_and_restore_puts_back_what_was_there() {
+        let credentials = Credentials::new(Some(Box::new(Fixed("office"))));
+        let secret = || now(credentials.resolve("office")).map(|secret| secret.expose().to_owned()).unwrap();
+        assert_eq!(secret(), "resolved");
+        let first = credentials.set("office".into(), Secret::new("one"));
+        let second = credentials.set("office".into(), Secret::new("two"));
+        assert_eq!(secret(), "two");
+        second.restore();
+        assert_eq!(secret(), "one");
+        first.restore();
+        assert_eq!(secret(), "resolved");
+        let _ = credentials.set("office".into(), Secret::new("three"));
+        credentials.clear("office");
+        assert_eq!(secret(), "resolved");
+    }
+
+    #[test]
+    fn a_missing_or_unusable_secret_is_an_access_error_of_operation_credential() {
+        let credentials = Credentials::new(Some(Box::new(Fixed("office"))));
+        let _ = credentials.set("empty".into(), Secret::new(""));
+        let _ = credentials.set("line".into(), Secret::new("hunter2\r\nx: y"));
+        for reference in ["unknown", "empty", "line"] {
+            let identity = Identity::Bearer { reference: reference.into() };
+            let error = now(credentials.authorization(&identity)).unwrap_err();
+            assert_eq!((error.kind(), error.operation()), (ErrorKind::AccessDenied, "credential"), "{reference}");
+            assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
+        }
+        assert_eq!(format!("{:?}", Secret::new("hunter2")), "Secret(…)");
+    }
+
+    #[test]
+    fn headers_of_each_identity() {
+        let credentials = Credentials::new(None);
+        let _ = credentials.set("r".into(), Secret::new("pässword:x"));
+        let _ = credentials.set("key".into(), Secret::new("abc"));
+        let basic = Identity::Basic { reference: "r".into(), username: "jürgen".into() };
+        for (identity, expected) in [
+            (Identity::Anonymous, None),
+            (Identity::Bearer { reference: "key".into() }, Some("Bearer abc")),
+            (basic, Some("Basic asO8cmdlbjpww6Rzc3dvcmQ6eA==")),
+        ] {
+            assert_eq!(now(credentials.authorization(&identity)).unwrap().as_deref(), expected);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Mutations: one request id, one HTTP request, one honest outcome (`cells-0.4.md` §11.2).
+
+use std::sync::{Arc, Mutex};
+
+use cells_machines::receipts::{CallVerdict, Observation, classify_call};
+use cells_protocol::error::{ErrorKind, Outcome, kind_of_tool_code};
+use cells_protocol::harness::{SessionInfo, TurnStarted};
+use cells_protocol::ids::{NativeId, ProfileId, RequestId, WorkspaceId};
+use cells_protocol::json::{self, Malformed};
+use cells_protocol::limits::PROMPT_MAX_BYTES;
+use cells_protocol::receipts::{Receipt, Recovery};
+use futures::channel::oneshot;
+use serde_json::{Value, json};
+
+use super::reads::known_profiles;
+use crate::cancellation::OperationOptions;
+use crate::error::{Error, Result};
+use crate::host::{Callback, HttpRequest};
+use crate::mcp::{McpCall, McpFailure};
+use crate::node::Link;
+use crate::run::stopped;
+use crate::sync::lock;
+
+/// Options of a mutation.
+#[derive(Default)]
+pub struct MutationOptions {
+    /// How long the caller waits, and what ends its waiting. Neither aborts a mutation that was sent.
+    pub operation: OperationOptions,
+    /// Called right before the only HTTP request of the mutation is sent. Whoever stores the value can ask for the outcome
+    /// with [`HarnessClient::operation`](crate::HarnessClient::operation), whatever happens to this process.
+    pub on_dispatch: Option<Callback<Recovery>>,
+}
+
+impl std::fmt::Debug for MutationOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MutationOptions").field("operation", &self.operation).finish_non_exhaustive()
+    }
+}
+
+/// The result of a mutation that happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Committed<T> {
+    /// The result.
+    pub value: T,
+    /// Names the mutation: profile, epoch and request id of its receipt.
+    pub recovery: Recovery,
+}
+
+pub(super) async fn create(
+    link: &Link,
+    profile_id: &ProfileId,
+    workspace_id: &WorkspaceId,
+    options: MutationOptions,
+) -> Result<Committed<SessionInfo>> {
+    let arguments = json!({"workspaceId": workspace_id});
+    mutate(link, "harness_create", profile_id, Ok(arguments), options, session).await
+}
+
+pub(super) async fn resume(
+    link: &Link,
+    profile_id: &ProfileId,
+    session_id: &NativeId,
+    options: MutationOptions,
+) -> Result<Committed<SessionInfo>> {
+    let arguments = json!({"sessionId": session_id});
+    mutate(link, "harness_resume", profile_id, Ok(arguments), options, session).await
+}
+
+pub(super) async fn turn(
+    link: &Link,
+    profile_id: &ProfileId,
+    session_id: &NativeId,
+    text: &str,
+    options: MutationOptions,
+) -> Result<Committed<TurnStarted>> {
+    const TURN: &str = "harness_turn";
+    let arguments = if text.is_empty() || text.len() > PROMPT_MAX_BYTES {
+        Err(Error::invalid(TURN, format!("the prompt is empty or longer than {PROMPT_MAX_BYTES} bytes")))
+    } else {
+        Ok(json!({"sessionId": session_id, "prompt": text}))
+    };
+    let started = |result, _: &Recovery| json::convert("the result of the turn", result);
+    mutate(link, TURN, profile_id, arguments, options, started).await
+}
+
+pub(super) async fn interrupt(
+    link: &Link,
+    profile_id: &ProfileId,
+    session_id: &NativeId,
+    turn_id: &NativeId,
+    options: MutationOptions,
+) -> Result<Committed<()>> {
+    let arguments = json!({"sessionId": session_id, "turnId": turn_id});
+    mutate(link, "harness_interrupt", profile_id, Ok(arguments), options, nothing).await
+}
+
+pub(super) async fn respond(
+    link: &Link,
+    profile_id: &ProfileId,
+    native_request_id: Value,
+    response: Value,
+    options: MutationOptions,
+) -> Result<Committed<()>> {
+    const RESPOND: &str = "harness_respond";
+    let is_id = native_request_id.is_string() || native_request_id.is_i64() || native_request_id.is_u64();
+    let arguments = if !is_id {
+        Err(Error::invalid(RESPOND, "the native request id is neither a string nor an integer"))
+    } else if !response.is_object() {
+        Err(Error::invalid(RESPOND, "the response is not an object"))
+    } else {
+        Ok(json!({"nativeRequestId": native_request_id, "response": response}))
+    };
+    mutate(link, RESPOND, profile_id, arguments, options, nothing).await
+}
+
+/// Sends one mutation and says how it ended. `arguments` are those besides profile, epoch and request id, if they are
+/// valid; `decode` makes the value of a committed result.
+pub(super) async fn mutate<T>(
+    link: &Link,
+    tool: &'static str,
+    profile_id: &ProfileId,
+    arguments: Result<Value>,
+    options: MutationOptions,
+    decode: impl FnOnce(Value, &Recovery) -> Result<T, Malformed>,
+) -> Result<Committed<T>> {
+    let not_started = |error: Error| error.with_outcome(Outcome::NotStarted);
+    let MutationOptions { operation, on_dispatch } = options;
+    link.check_open(tool).map_err(not_started)?;
+    let budget = link.core.budget(&operation);
+    let prepare = async {
+        let arguments = arguments?;
+        let profiles = known_profiles(link).await?;
+        let url = link.mcp_url().await?;
+        let request_id = new_request_id(link, tool)?;
+        let recovery =
+            Recovery { profile_id: profile_id.clone(), epoch: profiles.epoch.clone(), request_id, scope: None };
+        let call = link.tool_call(url.without_trailing_slash(), tool, &with_identity(arguments, &recovery));
+        let request = link.prepare_mcp(&call, &budget).await?;
+        Ok(Prepared { recovery, call, request })
+    };
+    let prepared = budget.run(tool, prepare).await.map_err(not_started)?;
+    let recovery = prepared.recovery.clone();
+
+    let stage = Arc::new(Mutex::new(Stage::Waiting));
+    let (sender, receiver) = oneshot::channel();
+    let task = follow(link.clone(), tool, prepared, Arc::clone(&stage), on_dispatch, sender);
+    link.core.spawner.spawn(tool, Box::pin(task)).map_err(not_started)?;
+    let _guard = GiveUpOnDrop(&stage);
+    let reply = budget.run(tool, async { receiver.await.map_err(|_| stopped(tool)) }).await;
+    match reply {
+        Ok(Ok(receipt)) => settle(tool, Observation::Receipt(receipt), None, recovery, decode),
+        Ok(Err(failure)) => settle(tool, failure.observation, Some(failure.error), recovery, decode),
+        Err(error) if give_up(&stage) => Err(not_started(error)),
+        Err(error) => Err(error.with_outcome(Outcome::Unknown).with_recovery(recovery)),
+    }
+}
+
+/// A mutation that only has to be sent.
+struct Prepared {
+    recovery: Recovery,
+    call: McpCall,
+    request: HttpRequest,
+}
+
+/// Whether a mutation may still be held back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// Not sent.
+    Waiting,
+    /// Its caller is gone: it must not be sent.
+    GivenUp,
+    /// On its way, whatever its caller does.
+    Sent,
+}
+
+/// Holds the mutation back if it was not sent; true if so.
+fn give_up(stage: &Mutex<Stage>) -> bool {
+    let mut stage = lock(stage);
+    match *stage {
+        Stage::Waiting | Stage::GivenUp => {
+            *stage = Stage::GivenUp;
+            true
+        }
+        Stage::Sent => false,
+    }
+}
+
+struct GiveUpOnDrop<'a>(&'a Mutex<Stage>);
+
+impl Drop for GiveUpOnDrop<'_> {
+    fn drop(&mut self) {
+        give_up(self.0);
+    }
+}
+
+/// Sends the mutation and waits for its reply, in [`Run`](crate::Run): its caller may be gone by then.
+async fn follow(
+    link: Link,
+    tool: &'static str,
+    prepared: Prepared,
+    stage: Arc<Mutex<Stage>>,
+    on_dispatch: Option<Callback<Recovery>>,
+    sender: oneshot::Sender<Result<Receipt, McpFailure>>,
+) {
+    let Prepared { recovery, call, request } = prepared;
+    {
+        let mut stage = lock(&stage);
+        if *stage != Stage::Waiting {
+            return;
+        }
+        *stage = Stage::Sent;
+    }
+    if let Some(on_dispatch) = on_dispatch {
+        on_dispatch(recovery.clone());
+    }
+    let budget = link.core.budget(&OperationOptions { timeout_ms: Some(FOLLOW_MS), cancel: None });
+    let exchange = async { Ok(link.exchange(&call, request).await) };
+    let reply = match budget.run(tool, exchange).await {
+        Ok(Ok(reply)) => link.tool_value(&call, &reply, |bytes| Receipt::parse(bytes, &recovery.request_id)),
+        Ok(Err(failure)) => Err(failure),
+        Err(error) => Err(McpFailure { observation: Observation::NoReply, error }),
+    };
+    if reply.as_ref().is_err_and(|failure| failure.error.remote_code() == Some(EPOCH_CHANGED)) {
+        link.node.profiles.forget_if(|profiles| profiles.epoch == recovery.epoch);
+    }
+    // A caller that is gone is told nothing.
+    let _ = sender.send(reply);
+}
+
+/// What the caller gets. `error` is that of a reply without a receipt.
+fn settle<T>(
+    tool: &'static str,
+    observation: Observation,
+    error: Option<Error>,
+    recovery: Recovery,
+    decode: impl FnOnce(Value, &Recovery) -> Result<T, Malformed>,
+) -> Result<Committed<T>> {
+    let (error, outcome) = match classify_call(observation) {
+        CallVerdict::Committed(result) => match decode(result, &recovery) {
+            Ok(value) => return Ok(Committed { value, recovery }),
+            Err(problem) => {
+                let error = Error::protocol(tool, &problem).with_source(problem).with_reason(RESULT_INVALID);
+                (error, Outcome::Committed)
+            }
+        },
+        CallVerdict::Rejected(rejection) => {
+            let refused = || coded(tool, rejection.remote_code().unwrap_or_default(), "the node refused with code");
+            (error.unwrap_or_else(refused), rejection.outcome())
+        }
+        CallVerdict::Running => {
+            let message = "the node works on it still; ask for the outcome, it is not sent again";
+            (Error::new(ErrorKind::TimedOut, tool, message), Outcome::Unknown)
+        }
+        CallVerdict::Undetermined { code } => {
+            (coded(tool, &code, "the node does not know whether it happened; its code is"), Outcome::Unknown)
+        }
+        CallVerdict::Lost => {
+            let lost = || Error::protocol(tool, "it holds no receipt");
+            (error.unwrap_or_else(lost), Outcome::Unknown)
+        }
+    };
+    Err(error.with_outcome(outcome).with_recovery(recovery))
+}
+
+fn coded(tool: &'static str, code: &str, message: &str) -> Error {
+    Error::new(kind_of_tool_code(code), tool, format!("{message} {code}")).with_remote_code(code)
+}
+
+fn with_identity(mut arguments: Value, recovery: &Recovery) -> Value {
+    arguments["profileId"] = json!(recovery.profile_id);
+    arguments["epoch"] = json!(recovery.epoch);
+    arguments["requestId"] = json!(recovery.request_id);
+    arguments
+}
+
+fn session(result: Value, _: &Recovery) -> Result<SessionInfo, Malformed> {
+    json::convert("the session of the result", result)
+}
+
+/// The result is the native agent's own reply, which says nothing.
+fn nothing(_: Value, _: &Recovery) -> Result<(), Malformed> {
+    Ok(())
+}
+
+/// A lowercase UUID of version 4 (`cells-0.4.md` §0.4).
+fn new_request_id(link: &Link, tool: &'static str) -> Result<RequestId> {
+    let mut bytes: [u8; 16] = link.core.random(tool)?;
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    let mut text = String::with_capacity(36);
+    for (index, byte) in bytes.into_iter().enumerate() {
+        if matches!(index, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    RequestId::new(text).map_err(|error| Error::invalid(tool, error))
+}
+
+/// How long a request is followed when its caller has gone. A node answers after at most 25 s.
+const FOLLOW_MS: u64 = 60_000;
+
+/// The node runs in another epoch.
+const EPOCH_CHANGED: &str = "HARNESS_EPOCH_CHANGED";
+/// Reason of a committed mutation whose result cannot be read.
+const RESULT_INVALID: &str = "HARNESS_RESULT_INVALID";

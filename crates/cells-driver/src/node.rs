@@ -1,0 +1,68 @@
+//! What a client knows of one node, and the handle through which it is asked.
+
+use std::sync::Arc;
+
+use cells_protocol::discovery::CellsDescriptor;
+use cells_protocol::endpoint::Endpoint;
+use cells_protocol::error::ErrorKind;
+use cells_protocol::harness::Profiles;
+
+use crate::cancellation::{CancelHandle, Cancellation};
+use crate::client::Core;
+use crate::config::Binding;
+use crate::error::{Error, Result};
+use crate::sync::Lookup;
+
+/// What is known of one node under one identity. Kept in memory while the client lives.
+pub(crate) struct Node {
+    pub(crate) binding: Binding,
+    /// The MCP URL.
+    pub(crate) mcp: Lookup<Endpoint>,
+    /// What the node says it is.
+    pub(crate) descriptor: Lookup<Arc<CellsDescriptor>>,
+    /// Epoch and profiles of its agents.
+    pub(crate) profiles: Lookup<Arc<Profiles>>,
+    revoke: CancelHandle,
+    /// Cancelled when the node says that the pinned authorization is not the current one.
+    pub(crate) revoked: Cancellation,
+}
+
+impl Node {
+    pub(crate) fn new(binding: Binding) -> Self {
+        let (revoke, revoked) = Cancellation::new();
+        Self { binding, mcp: Lookup::new(), descriptor: Lookup::new(), profiles: Lookup::new(), revoke, revoked }
+    }
+}
+
+/// A node, and the client through which it is asked.
+#[derive(Clone)]
+pub(crate) struct Link {
+    pub(crate) core: Arc<Core>,
+    pub(crate) node: Arc<Node>,
+}
+
+impl Link {
+    /// Fails after the client was disposed of, and after the node refused the pinned authorization.
+    pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
+        self.core.check_open(operation)?;
+        if self.node.revoked.is_cancelled() {
+            return Err(authorization_changed(operation));
+        }
+        Ok(())
+    }
+
+    /// Closes this binding for good: the node said `AUTHORIZATION_CHANGED`.
+    pub(crate) fn revoke(&self) {
+        self.core.forget(&self.node);
+        self.node.revoke.cancel();
+    }
+}
+
+/// The error of every call through a binding whose snapshot is not the current one.
+pub(crate) fn authorization_changed(operation: &'static str) -> Error {
+    let message = "what this connection is allowed to do has changed; discover the node again and connect anew";
+    Error::new(ErrorKind::AccessDenied, operation, message).with_remote_code(AUTHORIZATION_CHANGED)
+}
+
+/// The node's code for a pinned authorization that is not the current one.
+pub(crate) const AUTHORIZATION_CHANGED: &str = "AUTHORIZATION_CHANGED";
