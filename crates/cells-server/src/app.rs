@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cells_protocol::ids::ServerId;
-use tokio_util::sync::CancellationToken;
 
 use crate::auth::Principals;
+use crate::events::Streams;
 use crate::files::Files;
-use crate::harness::plugin::ProfileConfig;
+use crate::harness::HarnessService;
 use crate::origins::Origins;
 
 /// The state of the axum router. Cheap to clone.
@@ -21,11 +21,10 @@ pub(crate) struct App {
     pub(crate) principals: Principals,
     pub(crate) origins: Origins,
     pub(crate) files: Files,
-    /// Cancelled when the node stops: streams that never end by themselves end then.
-    pub(crate) stopping: CancellationToken,
-    /// The agent profiles, with homes and workspaces filled in.
-    pub(crate) profiles: Vec<ProfileConfig>,
-    #[allow(dead_code)] // read by the MCP routes
+    /// The agents.
+    pub(crate) harness: HarnessService,
+    /// The event streams that are open.
+    pub(crate) events: Arc<Streams>,
     pub(crate) legacy_discovery: bool,
 }
 

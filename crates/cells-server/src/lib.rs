@@ -26,7 +26,9 @@ mod tls;
 
 pub mod harness;
 
+mod events;
 mod files;
+mod mcp;
 
 pub use self::config::{Credential, DEFAULT_LISTEN, ExportConfig, HarnessConfig, LogLevel, ServeConfig, TlsFiles};
 pub use self::error::ServeError;

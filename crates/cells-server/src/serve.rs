@@ -2,6 +2,8 @@
 
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -10,16 +12,18 @@ use axum_server::Handle;
 use axum_server::accept::NoDelayAcceptor;
 use axum_server::tls_rustls::{RustlsAcceptor, RustlsConfig};
 use cells_protocol::ids::ServerId;
-use tokio_util::sync::CancellationToken;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::app::{App, AppState, MCP_PATH};
 use crate::auth::{Grants, Principals};
+use crate::events::Streams;
 use crate::files::{Exports, Files};
-use crate::harness::plugin::ProfileConfig;
+use crate::harness::plugin::{HarnessPlugin, ProfileConfig};
+use crate::harness::scripted::ScriptedPlugin;
+use crate::harness::{HarnessOptions, HarnessService, StartError};
 use crate::origins::Origins;
 use crate::state_dir::{Record, StateDir};
-use crate::{Secret, ServeConfig, ServeError, credential, files, log, profiles, random, tls};
+use crate::{Secret, ServeConfig, ServeError, credential, events, files, log, mcp, profiles, random, tls};
 
 /// A node that has its port and its state directory, and is ready to answer.
 ///
@@ -56,6 +60,15 @@ impl Node {
     /// [`ServeError::Config`] when something must be changed first; nothing was created, unless the state directory
     /// itself is at fault. [`ServeError::Failed`] when the machine failed.
     pub async fn bind(config: ServeConfig) -> Result<Self, ServeError> {
+        Self::bind_with(config, &[Arc::new(ScriptedPlugin)], Streams::default()).await
+    }
+
+    /// As [`Node::bind`], with these agents and this patience with event streams.
+    pub(crate) async fn bind_with(
+        config: ServeConfig,
+        plugins: &[Arc<dyn HarnessPlugin>],
+        streams: Streams,
+    ) -> Result<Self, ServeError> {
         let checked = Checked::new(&config)?;
         let listener = TcpListener::bind(config.listen).map_err(|error| {
             ServeError::Config(format!("address {}: {error}; choose another with --listen", config.listen))
@@ -70,6 +83,8 @@ impl Node {
 
         let profiles = profiles::resolve(&config, &checked.exports, state.path())?;
         let principals = Principals::new(settled.verifier, owner_grants(&checked.exports, &profiles))?;
+        let options = HarnessOptions::new(state.path().to_owned(), record.server_id.clone(), profiles);
+        let harness = HarnessService::start(plugins, options).await?;
         let app = App {
             server_id: record.server_id,
             process_epoch: ServerId::new(random::hex(&random::bytes::<32>()?))
@@ -77,8 +92,8 @@ impl Node {
             principals,
             origins: checked.origins,
             files: Files::new(checked.exports)?,
-            stopping: CancellationToken::new(),
-            profiles,
+            harness,
+            events: Arc::new(streams),
             legacy_discovery: config.legacy_discovery,
         };
         Ok(Self {
@@ -111,14 +126,14 @@ impl Node {
         self.api_key.as_ref().map(Secret::expose)
     }
 
-    /// Answers requests until `shutdown` is ready. Then no connection is accepted, event streams end, and requests that
-    /// run have 5 s to finish.
+    /// Answers requests until `shutdown` is ready. Then no connection is accepted, event streams and agents end, and
+    /// requests that run have 5 s to finish.
     ///
     /// # Errors
     /// [`ServeError::Failed`] when the socket fails.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let Self { app, listener, tls, endpoint, _state, .. } = self;
-        let stopping = app.stopping.clone();
+        let (harness, streams) = (app.harness.clone(), Arc::clone(&app.events));
         let routes = routes(app);
         let handle = Handle::new();
         let server = axum_server::from_tcp(listener).map_err(|error| ServeError::Failed(error.to_string()))?;
@@ -127,10 +142,8 @@ impl Node {
         let stop = async {
             shutdown.await;
             tracing::info!("stopping");
-            stopping.cancel();
+            streams.stop();
             handle.graceful_shutdown(Some(GRACE));
-            // The server ends by itself now, and with it the `select` below.
-            std::future::pending::<()>().await;
         };
         tracing::info!("listening on {endpoint}");
         let serve = async {
@@ -142,10 +155,14 @@ impl Node {
                 }
             }
         };
-        tokio::select! {
-            result = serve => result.map_err(|error| ServeError::Failed(format!("the server stopped: {error}"))),
-            () = stop => Ok(()),
-        }
+        let mut serve = pin!(serve);
+        let result = tokio::select! {
+            result = &mut serve => result,
+            // The agents end while the server does: calls that wait for them get their answers.
+            () = stop => tokio::join!(serve, harness.shutdown()).0,
+        };
+        harness.shutdown().await;
+        result.map_err(|error| ServeError::Failed(format!("the server stopped: {error}")))
     }
 }
 
@@ -204,10 +221,23 @@ fn routes(app: AppState) -> Router {
     let no_store = SetResponseHeaderLayer::overriding(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Router::new()
         .merge(files::router())
+        .merge(events::router())
+        .merge(mcp::router(AppState::clone(&app)))
         .with_state(app)
         .layer(cors)
         .layer(no_store)
         .layer(axum::middleware::from_fn(log::requests))
+}
+
+impl From<StartError> for ServeError {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Plugin { .. } | StartError::Profile { .. } | StartError::Receipts(_) => {
+                Self::Config(error.to_string())
+            }
+            StartError::Outputs(_) | StartError::Random => Self::Failed(error.to_string()),
+        }
+    }
 }
 
 /// `address` as this machine reaches it.

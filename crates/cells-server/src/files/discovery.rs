@@ -27,7 +27,7 @@ pub(super) async fn capabilities(
         process: ProcessCapabilities { exec: false },
         terminal: TerminalCapabilities { pty: false },
         harness: Some(HarnessEndpoint {
-            enabled: app.profiles.iter().any(|profile| principal.may_use_profile(&profile.id)),
+            enabled: app.harness.profile_ids().any(|profile| principal.may_use_profile(profile)),
             protocol_version: Some(PROTOCOL_VERSION.to_owned()),
             endpoint: Some(MCP_PATH.to_owned()),
         }),

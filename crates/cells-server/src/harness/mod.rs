@@ -1,7 +1,7 @@
 //! Agent sessions: the service that owns receipts and events, and the plugins behind it (`harness.md`).
 
 mod arguments;
-mod clock;
+pub(crate) mod clock;
 mod commands;
 mod instance;
 mod mutation;
@@ -14,6 +14,6 @@ mod service;
 mod summary;
 #[cfg(test)]
 mod tests;
-mod tools;
+pub(crate) mod tools;
 
 pub use service::{HarnessOptions, HarnessService, StartError};

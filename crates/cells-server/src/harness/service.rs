@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cells_protocol::ids::{Epoch, PrincipalId, ProfileId, RequestId, ServerId};
@@ -128,7 +128,7 @@ impl HarnessService {
             stopped: CancellationToken::new(),
         };
         let service = Self { inner: Arc::new(inner) };
-        service.inner.tasks.spawn(purge_daily(Arc::clone(&service.inner.receipts), service.inner.stopped.clone()));
+        service.inner.tasks.spawn(purge_daily(Arc::downgrade(&service.inner.receipts), service.inner.stopped.clone()));
         Ok(service)
     }
 
@@ -180,9 +180,12 @@ impl HarnessService {
         }
     }
 
-    /// Refuses every further call, ends what runs and waits until its outcome is written, for at most 10 s.
+    /// Refuses every further call, ends what runs and waits until its outcome is written, for at most 10 s. Does nothing
+    /// the second time.
     pub async fn shutdown(&self) {
-        self.inner.closed.store(true, Ordering::SeqCst);
+        if self.inner.closed.swap(true, Ordering::SeqCst) {
+            return;
+        }
         self.inner.stopped.cancel();
         for instance in self.inner.instances.values() {
             instance.driver.stop();
@@ -240,6 +243,12 @@ impl HarnessService {
     }
 }
 
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stopped.cancel();
+    }
+}
+
 impl Inner {
     pub(super) fn check_open(&self) -> Result<(), ToolError> {
         if self.closed.load(Ordering::SeqCst) { Err(ToolError("EIO")) } else { Ok(()) }
@@ -282,9 +291,9 @@ pub(super) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
     tokio::task::spawn_blocking(work).await.ok()
 }
 
-async fn purge_daily(receipts: Arc<ReceiptStore>, stopped: CancellationToken) {
+async fn purge_daily(receipts: Weak<ReceiptStore>, stopped: CancellationToken) {
     while stopped.run_until_cancelled(tokio::time::sleep(DAY)).await.is_some() {
-        let receipts = Arc::clone(&receipts);
+        let Some(receipts) = receipts.upgrade() else { return };
         if let Some(Err(error)) = blocking(move || receipts.purge_old()).await {
             tracing::warn!("{error}");
         }

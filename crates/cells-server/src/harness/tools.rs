@@ -2,7 +2,6 @@
 
 /// One harness tool.
 #[derive(Debug)]
-#[expect(dead_code, reason = "read by the MCP routes")]
 pub(crate) struct Tool {
     pub(crate) name: &'static str,
     pub(crate) description: &'static str,
@@ -31,7 +30,6 @@ pub(crate) enum ToolKind {
 }
 
 impl ToolKind {
-    #[expect(dead_code, reason = "read by the MCP routes")]
     pub(crate) fn is_read_only(self) -> bool {
         match self {
             Self::Profiles | Self::Read | Self::Operation | Self::Output => true,
