@@ -30,6 +30,9 @@ mod events;
 mod files;
 mod mcp;
 
+#[cfg(test)]
+mod testing;
+
 pub use self::config::{Credential, DEFAULT_LISTEN, ExportConfig, HarnessConfig, LogLevel, ServeConfig, TlsFiles};
 pub use self::error::ServeError;
 pub use self::secret::Secret;

@@ -126,6 +126,11 @@ impl Node {
         self.api_key.as_ref().map(Secret::expose)
     }
 
+    #[cfg(test)]
+    pub(crate) fn app(&self) -> &AppState {
+        &self.app
+    }
+
     /// Answers requests until `shutdown` is ready. Then no connection is accepted, event streams and agents end, and
     /// requests that run have 5 s to finish.
     ///

@@ -7,6 +7,8 @@ mod endpoint;
 mod frame;
 mod stream;
 mod streams;
+#[cfg(test)]
+mod tests;
 mod topic;
 
 pub(crate) use endpoint::{EVENTS_PATH, router};

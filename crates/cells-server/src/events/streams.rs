@@ -12,16 +12,15 @@ use tokio::sync::oneshot;
 #[derive(Debug)]
 pub(crate) struct Streams {
     /// Longest silence of a stream.
-    pub(crate) heartbeat: Duration,
+    pub(super) heartbeat: Duration,
     /// A stream whose client takes nothing for this long is given up.
-    pub(crate) patience: Duration,
+    pub(super) patience: Duration,
     open: Mutex<Open>,
 }
 
 impl Default for Streams {
     fn default() -> Self {
-        let (heartbeat, patience) = (Duration::from_millis(HEARTBEAT_MS), Duration::from_secs(60));
-        Self { heartbeat, patience, open: Mutex::default() }
+        Self::new(Duration::from_millis(HEARTBEAT_MS), Duration::from_secs(60))
     }
 }
 
@@ -44,6 +43,10 @@ pub(super) struct Place {
 }
 
 impl Streams {
+    pub(crate) fn new(heartbeat: Duration, patience: Duration) -> Self {
+        Self { heartbeat, patience, open: Mutex::default() }
+    }
+
     /// Takes a place. An older stream of the same principal and client is closed.
     pub(super) fn enter(self: &Arc<Self>, principal: &PrincipalId, client: &ClientId) -> Result<Place, Refused> {
         let mut open = self.lock();
@@ -73,6 +76,12 @@ impl Streams {
         for number in numbers {
             open.remove(number, "SERVER_STOPPING");
         }
+    }
+
+    /// How many are open.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        self.lock().streams.len()
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {

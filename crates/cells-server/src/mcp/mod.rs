@@ -7,6 +7,8 @@ mod discovery;
 mod endpoint;
 mod envelope;
 mod handler;
+#[cfg(test)]
+mod tests;
 mod tools;
 
 pub(crate) use endpoint::router;
