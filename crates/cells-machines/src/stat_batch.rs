@@ -156,23 +156,22 @@ impl<E: Clone> StatBatch<E> {
     /// The reply to a request, one result a path, or why there is none.
     pub fn handle_reply(&mut self, request_id: StatRequestId, reply: Result<Vec<StatResult>, E>) {
         let Some(request) = self.requests.remove(&request_id) else { return };
-        let place = Place::Sent { request_id };
         match reply {
             Ok(results) if results.len() == request.subscribers.len() => {
                 for (subscribers, result) in request.subscribers.into_iter().zip(results) {
                     for subscriber in subscribers {
-                        self.settle(subscriber, place, || Ok(result.clone()));
+                        self.settle(subscriber, || Ok(result.clone()));
                     }
                 }
             }
             Ok(_) => {
                 for subscriber in request.subscribers.into_iter().flatten() {
-                    self.settle(subscriber, place, || Err(StatFailure::CountMismatch));
+                    self.settle(subscriber, || Err(StatFailure::CountMismatch));
                 }
             }
             Err(error) => {
                 for subscriber in request.subscribers.into_iter().flatten() {
-                    self.settle(subscriber, place, || Err(StatFailure::Request(error.clone())));
+                    self.settle(subscriber, || Err(StatFailure::Request(error.clone())));
                 }
             }
         }
@@ -240,16 +239,10 @@ impl<E: Clone> StatBatch<E> {
         self.actions.push_back(StatAction::Send { request_id, paths, budget_ms });
     }
 
-    fn settle(
-        &mut self,
-        subscriber: SubscriberId,
-        place: Place,
-        result: impl FnOnce() -> Result<StatResult, StatFailure<E>>,
-    ) {
-        if self.subscribers.get(&subscriber).is_none_or(|entry| entry.place != place) {
-            return;
-        }
-        if let Some(Subscriber { deadline_ms: Some(deadline_ms), .. }) = self.subscribers.remove(&subscriber) {
+    fn settle(&mut self, subscriber: SubscriberId, result: impl FnOnce() -> Result<StatResult, StatFailure<E>>) {
+        // Those who left are still in the lists of their request.
+        let Some(Subscriber { deadline_ms, .. }) = self.subscribers.remove(&subscriber) else { return };
+        if let Some(deadline_ms) = deadline_ms {
             self.deadlines.remove(&(deadline_ms, subscriber));
         }
         self.events.push_back(StatEvent { subscriber, result: result() });
@@ -306,7 +299,7 @@ struct Subscriber {
     deadline_ms: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 enum Place {
     Waiting { path_idx: usize },
     Sent { request_id: StatRequestId },

@@ -208,7 +208,7 @@ fn ten_thousand_calls_over_two_thousand_paths_are_eight_requests() {
 #[test]
 fn requests_are_split_by_path_bytes() {
     for (n_paths, path_bytes, expected) in
-        [(16, 4_096, vec![16]), (17, 4_096, vec![16, 1]), (3, 40_000, vec![1, 1, 1]), (1, 70_000, vec![1])]
+        [(16, 4_096, vec![16]), (33, 4_096, vec![16, 16, 1]), (3, 40_000, vec![1, 1, 1]), (1, 70_000, vec![1])]
     {
         let mut batch: StatBatch<()> = StatBatch::new(DEFAULT_BUDGET_MS);
         for call in 0..n_paths {
