@@ -198,7 +198,8 @@ impl Agent {
         let (work, receipt) = match Script::parse(prompt) {
             Ok(Some(script)) => {
                 if let Some(code) = script.reject {
-                    self.wait_for_receipt(script.receipt, std::future::ready(())).await?;
+                    let process = lock(&self.process).clone();
+                    self.wait_for_receipt(script.receipt, std::future::ready(()), &process).await?;
                     return Err(ToolError(code));
                 }
                 (Work::Steps(script.steps), script.receipt)
@@ -221,7 +222,8 @@ impl Agent {
         receipt: ReceiptTime,
     ) -> Result<NativeId, ToolError> {
         let id = NativeId::new(request_id.as_str()).map_err(|_| ToolError("EINVAL"))?;
-        let stop = session.reserve(id.clone(), &lock(&self.process))?;
+        let process = lock(&self.process).clone();
+        let stop = session.reserve(id.clone(), &process)?;
         let (started, has_started) = oneshot::channel();
         let turn = Turn::new(session, id.clone(), stop).run(prompt.to_owned(), kind, work, started);
         let agent = Arc::clone(self);
@@ -231,16 +233,20 @@ impl Agent {
             }
         });
         has_started.await.map_err(|_| ToolError("EIO"))??;
-        self.wait_for_receipt(receipt, async { ended.await.unwrap_or_default() }).await?;
+        self.wait_for_receipt(receipt, async { ended.await.unwrap_or_default() }, &process).await?;
         Ok(id)
     }
 
     /// Waits until the receipt is due.
     ///
     /// # Errors
-    /// `EIO` when the agent process dies before.
-    async fn wait_for_receipt(&self, receipt: ReceiptTime, ended: impl Future<Output = ()>) -> Result<(), ToolError> {
-        let process = lock(&self.process).clone();
+    /// `EIO` when `process`, in which the turn started, dies before.
+    async fn wait_for_receipt(
+        &self,
+        receipt: ReceiptTime,
+        ended: impl Future<Output = ()>,
+        process: &CancellationToken,
+    ) -> Result<(), ToolError> {
         let due = async {
             match receipt {
                 ReceiptTime::Start => {}

@@ -98,17 +98,23 @@ impl Page {
         // The end of a turn stands on the page of the last item of that turn.
         let mut turn_end: Option<TurnEnd> = None;
         while page.items.len() + reserved_items < HISTORY_PAGE_MAX_ITEMS {
-            let Some(line) = lines.previous().map_err(|error| io_error(&error))? else {
-                page.start = 0;
-                break;
+            let line = match lines.previous() {
+                Ok(Some(line)) => line,
+                Ok(None) => {
+                    page.start = 0;
+                    break;
+                }
+                // What is newer can be shown; the next page says what is wrong.
+                Err(_) if page.has_items(reserved_items) => break,
+                Err(error) => return Err(io_error(&error)),
             };
             match Record::from_line(&line.bytes) {
                 Record::Item { item } => {
                     if line.bytes.len() > HISTORY_PAGE_MAX_BYTES {
-                        if page.items.is_empty() && reserved_items == 0 {
-                            return Err(ToolError("HARNESS_HISTORY_ITEM_TOO_LARGE"));
+                        if page.has_items(reserved_items) {
+                            break;
                         }
-                        break;
+                        return Err(ToolError("HARNESS_HISTORY_ITEM_TOO_LARGE"));
                     }
                     bytes += line.bytes.len();
                     if bytes > HISTORY_PAGE_MAX_BYTES {
@@ -126,6 +132,10 @@ impl Page {
         }
         page.items.reverse();
         Ok(page)
+    }
+
+    fn has_items(&self, reserved_items: usize) -> bool {
+        !self.items.is_empty() || reserved_items > 0
     }
 }
 

@@ -73,9 +73,10 @@ impl<'a> LinesBackward<'a> {
         Line { start: self.position(), bytes }
     }
 
-    /// Reads the chunk before the buffer; false at the beginning of the file. Chunks grow with the line they look for.
+    /// Reads the chunk before the buffer; false at the beginning of the file. Chunks grow with the line they look for,
+    /// until the buffer is one byte longer than a line may be.
     fn fill(&mut self) -> io::Result<bool> {
-        let wanted = CHUNK_BYTES.max(self.buffer.len());
+        let wanted = CHUNK_BYTES.max(self.buffer.len()).min(LINE_MAX_BYTES + 1 - self.buffer.len());
         let size = usize::try_from(self.start).unwrap_or(usize::MAX).min(wanted);
         let mut chunk = vec![0; size];
         let start = self.start - size as u64;
@@ -141,10 +142,12 @@ mod tests {
 
     #[test]
     fn a_line_of_more_than_8_mebibytes_is_refused() {
-        let mut content = vec![b'x'; 20 * 1024 * 1024];
-        content.push(b'\n');
-        let file = file(&content);
-        let mut lines = LinesBackward::new(&file, content.len() as u64).unwrap();
-        assert_eq!(lines.previous().unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        for (bytes, is_read) in [(LINE_MAX_BYTES - 1, true), (LINE_MAX_BYTES, false), (3 * LINE_MAX_BYTES, false)] {
+            let content = format!("a\n{}\n", "x".repeat(bytes));
+            let file = file(content.as_bytes());
+            let mut lines = LinesBackward::new(&file, content.len() as u64).unwrap();
+            let previous = lines.previous().map(|line| line.unwrap().bytes.len()).map_err(|error| error.kind());
+            assert_eq!(previous, if is_read { Ok(bytes) } else { Err(io::ErrorKind::FileTooLarge) });
+        }
     }
 }

@@ -51,3 +51,6 @@ impl HarnessPlugin for ScriptedPlugin {
         Ok(Arc::new(driver::ScriptedDriver::new(profile.clone(), context)))
     }
 }
+
+#[cfg(test)]
+mod tests;

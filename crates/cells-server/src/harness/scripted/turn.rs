@@ -143,7 +143,8 @@ impl Turn {
         members: Value,
         deltas: impl IntoIterator<Item = String>,
     ) -> Result<(), Stop> {
-        let item = self.item(kind, members);
+        let mut item = self.item(kind, members);
+        set_status(&mut item, "inProgress");
         self.session.start_item(&self.id, item)?;
         let mut streamed = Ok(());
         for delta in deltas {
