@@ -1,5 +1,5 @@
 //! The parsers of replies, on golden messages and on broken copies of them. The native run of the same checks is in
-//! `crates/cells-protocol/tests/fixtures.rs`.
+//! `crates/cells-protocol/tests/replies/fixtures.rs`.
 #![cfg(target_family = "wasm")]
 
 use cells_testkit::fixtures::{check_fixtures, check_mutations};

@@ -2,7 +2,10 @@
 //!
 //! Randomness is a parameter: any `u32`, uniformly distributed.
 
-use cells_protocol::limits::RETRY_AFTER_MAX_MS;
+use cells_protocol::limits::{
+    GET_RETRIES_MAX, GET_RETRY_FIRST_MS, GET_RETRY_JITTER_MS, PRODUCTIVE_AFTER_MS, RECONNECT_FIRST_MS,
+    RECONNECT_MAX_MS, RETRY_AFTER_MAX_MS,
+};
 
 /// Delays between connections of an event stream: 500 ms, doubling with each unproductive connection up to 30 s, each
 /// ± 20 %. A connection that was ready for 10 s is productive and starts the row anew.
@@ -99,13 +102,6 @@ pub fn parse_retry_after(header: &str) -> Option<u64> {
 fn scale(random: u32, max: u64) -> u64 {
     (u64::from(random) * (max + 1)) >> 32
 }
-
-const RECONNECT_FIRST_MS: u64 = 500;
-const RECONNECT_MAX_MS: u64 = 30_000;
-const PRODUCTIVE_AFTER_MS: u64 = 10_000;
-const GET_RETRIES_MAX: u32 = 2;
-const GET_RETRY_FIRST_MS: u64 = 100;
-const GET_RETRY_JITTER_MS: u64 = 100;
 
 #[cfg(test)]
 mod tests {

@@ -8,6 +8,7 @@ use cells_protocol::events::{
     EventCursor, EventsFrame, Frame, GapReason, HarnessEvent, NativeMessage, RequestsFrame, TopicError,
 };
 use cells_protocol::ids::EventEpoch;
+use cells_protocol::limits::{PRODUCTIVE_AFTER_MS, TOPIC_RETRY_FIRST_MS, TOPIC_RETRY_MAX_MS};
 
 use ring::Ring;
 
@@ -376,12 +377,8 @@ impl Retry {
         if open_for_ms >= PRODUCTIVE_AFTER_MS {
             self.n_errors = 0;
         }
-        let delay_ms = FIRST_RETRY_MS.saturating_mul(1 << self.n_errors.min(16)).min(MAX_RETRY_MS);
+        let delay_ms = TOPIC_RETRY_FIRST_MS.saturating_mul(1 << self.n_errors.min(16)).min(TOPIC_RETRY_MAX_MS);
         self.n_errors = self.n_errors.saturating_add(1);
-        self.at_ms = Some(now_ms.saturating_add(delay_ms.max(retry_after_ms.unwrap_or(0).min(MAX_RETRY_MS))));
+        self.at_ms = Some(now_ms.saturating_add(delay_ms.max(retry_after_ms.unwrap_or(0).min(TOPIC_RETRY_MAX_MS))));
     }
 }
-
-const FIRST_RETRY_MS: u64 = 2_000;
-const MAX_RETRY_MS: u64 = 60_000;
-const PRODUCTIVE_AFTER_MS: u64 = 10_000;

@@ -6,6 +6,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use cells_protocol::limits::{RECEIPT_QUERY_FIRST_MS, RECEIPT_QUERY_MAX_MS};
 use cells_protocol::receipts::Recovery;
 use serde_json::Value;
 
@@ -265,7 +266,7 @@ impl Pace {
     }
 
     fn next(now_ms: u64, n_queries: u32, n_fruitless: u32) -> Self {
-        let delay_ms = FIRST_QUERY_DELAY_MS.saturating_mul(1 << n_queries.min(16)).min(MAX_QUERY_DELAY_MS);
+        let delay_ms = RECEIPT_QUERY_FIRST_MS.saturating_mul(1 << n_queries.min(16)).min(RECEIPT_QUERY_MAX_MS);
         Self::Next { at_ms: now_ms.saturating_add(delay_ms), n_queries, n_fruitless }
     }
 }
@@ -273,6 +274,3 @@ impl Pace {
 /// Queries in a row without an answer, or with the answer that there is no receipt, after which no more follow by
 /// themselves: about ten minutes.
 pub const MAX_FRUITLESS_QUERIES: u32 = 40;
-
-const FIRST_QUERY_DELAY_MS: u64 = 2_000;
-const MAX_QUERY_DELAY_MS: u64 = 15_000;

@@ -9,6 +9,12 @@ pub const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 pub const SERVER_DEADLINE_MAX_MS: u64 = 30_000;
 /// Longest wait a `Retry-After` header can cause, in milliseconds.
 pub const RETRY_AFTER_MAX_MS: u64 = 30_000;
+/// Extra attempts of a GET that was answered with 429, 502, 503 or 504.
+pub const GET_RETRIES_MAX: u32 = 2;
+/// Wait before the first extra attempt, in milliseconds; it doubles.
+pub const GET_RETRY_FIRST_MS: u64 = 100;
+/// Largest random addition to such a wait, in milliseconds.
+pub const GET_RETRY_JITTER_MS: u64 = 100;
 /// A node answers a mutation after at most this long, with an unfinished receipt if need be.
 pub const MUTATION_ANSWER_MS: u64 = 25_000;
 
@@ -93,6 +99,16 @@ pub const HEARTBEAT_MS: u64 = 15_000;
 pub const HEARTBEAT_MIN_MS: u64 = 1_000;
 /// Largest heartbeat interval a client accepts.
 pub const HEARTBEAT_MAX_MS: u64 = 60_000;
+/// Wait before an event stream is connected again, in milliseconds; it doubles.
+pub const RECONNECT_FIRST_MS: u64 = 500;
+/// Longest such wait, before jitter of a fifth.
+pub const RECONNECT_MAX_MS: u64 = 30_000;
+/// Wait before a topic that was refused for the time being is tried again, in milliseconds; it doubles.
+pub const TOPIC_RETRY_FIRST_MS: u64 = 2_000;
+/// Longest such wait.
+pub const TOPIC_RETRY_MAX_MS: u64 = 60_000;
+/// A stream or topic that was open this long starts its waits anew, in milliseconds.
+pub const PRODUCTIVE_AFTER_MS: u64 = 10_000;
 /// Streams of one principal.
 pub const EVENT_STREAMS_PER_PRINCIPAL: usize = 16;
 /// Streams of one node.
@@ -102,6 +118,10 @@ pub const PENDING_REQUESTS_MAX: usize = 128;
 
 /// Receipts of one profile instance and epoch.
 pub const RECEIPTS_PER_INSTANCE: u64 = 1024;
+/// Wait before an unknown outcome is asked about, in milliseconds; it doubles.
+pub const RECEIPT_QUERY_FIRST_MS: u64 = 2_000;
+/// Longest such wait.
+pub const RECEIPT_QUERY_MAX_MS: u64 = 15_000;
 /// Receipt rows in one store.
 pub const RECEIPTS_PER_STORE: u64 = 65_536;
 /// Known epochs in one store.

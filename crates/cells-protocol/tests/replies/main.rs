@@ -1,0 +1,5 @@
+//! What arrives from a node, whole and broken.
+
+mod bounds;
+mod fixtures;
+mod texts;
