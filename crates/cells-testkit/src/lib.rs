@@ -2,10 +2,14 @@
 //!
 //! | module | gives |
 //! |---|---|
+//! | [`fake_host`] | a platform in memory: scripted replies, a virtual clock, counted requests |
 //! | [`fixtures`] | the golden wire messages, and the checks that every parser of replies passes |
 //! | [`fault_proxy`] | a loopback HTTP proxy between a client and a node that breaks chosen requests on purpose and counts all |
 //! | [`local_node`] | `cells serve` as a process that a test can kill and start again |
 
+// The same types on every platform, which is one thread on wasm.
+#[cfg_attr(target_family = "wasm", allow(clippy::arc_with_non_send_sync))]
+pub mod fake_host;
 #[cfg(not(target_family = "wasm"))]
 pub mod fault_proxy;
 pub mod fixtures;

@@ -1,0 +1,17 @@
+//! The driver on a fake platform: virtual time, scripted replies, counted requests.
+
+// Helpers of tests fail like tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod node;
+
+mod connections;
+mod discovery;
+mod events;
+mod mcp;
+mod mutations;
+mod output;
+mod read;
+mod read_stream;
+mod stat;
+mod transport;
