@@ -204,8 +204,8 @@ impl Session {
     /// # Errors
     /// `ENOENT` when the turn does not wait for it, `EINVAL` when the answer does not fit; the request then stays.
     pub(super) fn respond(&self, id: &Value, response: &Value) -> Result<(), ToolError> {
-        self.check_owned()?;
         let mut state = self.lock();
+        state.check_owned()?;
         let pending = state.active.as_mut().map(|active| &mut active.pending).ok_or(ToolError("ENOENT"))?;
         let waiting = pending.as_ref().filter(|pending| pending.id == *id).ok_or(ToolError("ENOENT"))?;
         let answer = waiting.kind.answer(response)?;

@@ -14,11 +14,12 @@ use tokio_util::task::TaskTracker;
 
 use super::arguments;
 use super::command::run_action;
-use super::script::{ReceiptTime, Script};
+use super::order::Order;
+use super::script::ReceiptTime;
 use super::session::Session;
-use super::slash::{Slash, catalog, explain, work};
+use super::slash::{Slash, catalog};
 use super::store::Store;
-use super::turn::{ProcessEnd, Turn, Work};
+use super::turn::{ProcessEnd, Turn};
 use crate::harness::plugin::{DriverContext, HarnessDriver, MutationCall, ProfileConfig, ToolError};
 use crate::harness::ring::EventRing;
 
@@ -194,20 +195,7 @@ impl Agent {
         let prompt = arguments::text(&call.arguments, "prompt")?;
         arguments::refuse(&call.arguments, "selection", "ECAPABILITY")?;
         arguments::refuse(&call.arguments, "attachments", "ECAPABILITY")?;
-        session.check_owned()?;
-        let (work, receipt) = match Script::parse(prompt) {
-            Ok(Some(script)) => {
-                if let Some(code) = script.reject {
-                    let process = lock(&self.process).clone();
-                    self.wait_for_receipt(script.receipt, std::future::ready(()), &process).await?;
-                    return Err(ToolError(code));
-                }
-                (Work::Steps(script.steps), script.receipt)
-            }
-            Ok(None) => (work(prompt), ReceiptTime::Start),
-            Err(error) => (Work::Answer(explain(&error)), ReceiptTime::Start),
-        };
-        let turn = self.start(session, &call.request_id, prompt, "prompt", work, receipt).await?;
+        let turn = self.start(session, &call.request_id, prompt, "prompt", Order::new(prompt)).await?;
         Ok(json!({"turnId": turn}))
     }
 
@@ -218,14 +206,18 @@ impl Agent {
         request_id: &RequestId,
         prompt: &str,
         kind: &'static str,
-        work: Work,
-        receipt: ReceiptTime,
+        order: Order,
     ) -> Result<NativeId, ToolError> {
         let id = NativeId::new(request_id.as_str()).map_err(|_| ToolError("EINVAL"))?;
         let process = lock(&self.process).clone();
+        session.check_owned()?;
+        if let Some(code) = order.reject {
+            self.wait_for_receipt(order.receipt, std::future::ready(()), &process).await?;
+            return Err(ToolError(code));
+        }
         let stop = session.reserve(id.clone(), &process)?;
         let (started, has_started) = oneshot::channel();
-        let turn = Turn::new(session, id.clone(), stop).run(prompt.to_owned(), kind, work, started);
+        let turn = Turn::new(session, id.clone(), stop).run(prompt.to_owned(), kind, order.work, started);
         let agent = Arc::clone(self);
         let ended = self.turns.spawn(async move {
             if let Some(process_end) = turn.await {
@@ -233,7 +225,7 @@ impl Agent {
             }
         });
         has_started.await.map_err(|_| ToolError("EIO"))??;
-        self.wait_for_receipt(receipt, async { ended.await.unwrap_or_default() }, &process).await?;
+        self.wait_for_receipt(order.receipt, async { ended.await.unwrap_or_default() }, &process).await?;
         Ok(id)
     }
 
@@ -278,13 +270,13 @@ impl Agent {
         let name = arguments::text(&call.arguments, "name")?;
         let args = arguments::command_args(&call.arguments)?;
         let slash = Slash::parse(name, args).ok_or(ToolError("HARNESS_COMMAND_UNKNOWN"))?;
-        let Slash::Turn(work) = slash else {
+        let Slash::Turn(order) = slash else {
             arguments::refuse(&call.arguments, "selection", "EINVAL")?;
             return run_action(&session, &call.request_id, name, slash).await;
         };
         arguments::refuse(&call.arguments, "selection", "ECAPABILITY")?;
         let prompt = format!("/{name} {args}");
-        let turn = self.start(session, &call.request_id, &prompt, "command", work, ReceiptTime::Start).await?;
+        let turn = self.start(session, &call.request_id, &prompt, "command", order).await?;
         Ok(json!({"commandId": call.request_id, "name": name, "state": "running", "turnId": turn}))
     }
 

@@ -1,9 +1,10 @@
 //! The built-in agent: offline, deterministic, and real. It does what a prompt spells out: streams text, runs commands,
 //! changes files, asks. `docs/scripted-agent.md` is its manual.
 //!
-//! Modules in reading order: `script` (the prompt language), `slash` (the slash commands), `turn` (does the steps),
-//! `shell`, `edit` and `report` (its tools), `session` and `active` (what a session shows, and the running turn),
-//! `record`, `lines`, `history` and `store` (the native history on disk), `driver` (tools to sessions).
+//! Modules in reading order: `script` (the prompt language), `order` (what a prompt orders), `slash` and `command` (the
+//! slash commands), `turn` (does the work), `shell`, `edit` and `report` (its tools), `session`, `active` and `requests`
+//! (what a session shows, its running turn, what that asks), `record`, `lines`, `history` and `store` (the native history
+//! on disk), `driver` (from tools to sessions).
 
 mod active;
 mod arguments;
@@ -12,6 +13,7 @@ mod driver;
 mod edit;
 mod history;
 mod lines;
+mod order;
 mod output;
 mod record;
 mod report;

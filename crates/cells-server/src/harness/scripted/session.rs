@@ -134,15 +134,18 @@ impl Session {
         }
     }
 
-    /// Whether it is controlled.
+    /// Refuses what only the controller of the session may do.
+    ///
+    /// # Errors
+    /// `HARNESS_SESSION_NOT_OWNED`.
     pub(super) fn check_owned(&self) -> Result<(), ToolError> {
-        if self.lock().is_owned { Ok(()) } else { Err(ToolError("HARNESS_SESSION_NOT_OWNED")) }
+        self.lock().check_owned()
     }
 
     /// Reserves the session for a turn. The token is cancelled when the turn must stop.
     pub(super) fn reserve(&self, turn: NativeId, parent: &CancellationToken) -> Result<CancellationToken, ToolError> {
-        self.check_owned()?;
         let mut state = self.lock();
+        state.check_owned()?;
         if state.active.is_some() {
             return Err(ToolError("EBUSY"));
         }
@@ -153,8 +156,9 @@ impl Session {
 
     /// Stops the turn `turn`; its end follows.
     pub(super) fn interrupt(&self, turn: &str) -> Result<(), ToolError> {
-        self.check_owned()?;
-        match &self.lock().active {
+        let state = self.lock();
+        state.check_owned()?;
+        match &state.active {
             Some(active) if active.turn.as_str() == turn => active.stop.cancel(),
             Some(_) | None => return Err(ToolError("HARNESS_TURN_NOT_ACTIVE")),
         }
@@ -268,6 +272,13 @@ impl Session {
             branch_name: None,
             history_revision: Some(state.end.to_string()),
         }
+    }
+}
+
+impl State {
+    /// As [`Session::check_owned`].
+    pub(super) fn check_owned(&self) -> Result<(), ToolError> {
+        if self.is_owned { Ok(()) } else { Err(ToolError("HARNESS_SESSION_NOT_OWNED")) }
     }
 }
 

@@ -4,15 +4,15 @@ use cells_protocol::commands::{Command, CommandCatalog, CommandKind};
 use cells_protocol::ids::CommandName;
 use cells_protocol::text::is_code;
 
+use super::order::{Order, Work};
 use super::output::{OUTPUT_BYTES_MAX, SEED_MAX_BYTES};
-use super::script::{DIRECTIVES, ReceiptTime, Script, ScriptError, Step};
-use super::turn::Work;
+use super::script::DIRECTIVES;
 
 /// What a slash command does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Slash {
     /// It starts a turn.
-    Turn(Work),
+    Turn(Order),
     /// It shows what the session is.
     Status,
     /// It gives this text.
@@ -41,8 +41,8 @@ impl Slash {
                 code if is_code(code) => Self::Fail(code.to_owned()),
                 _ => Self::Fail("EINVAL".to_owned()),
             },
-            "plan" => Self::Turn(Work::Plan(plan(args))),
-            "do" => Self::Turn(work(args)),
+            "plan" => Self::Turn(Order::from(Work::Plan(Order::new(args).describe()))),
+            "do" => Self::Turn(Order::new(args)),
             _ => return None,
         };
         Some(slash)
@@ -60,28 +60,6 @@ pub(super) fn catalog() -> CommandCatalog {
         })
     });
     CommandCatalog { commands: commands.collect() }
-}
-
-/// What a turn with the prompt `prompt` does, without its receipt and refusal.
-pub(super) fn work(prompt: &str) -> Work {
-    match Script::parse(prompt) {
-        Ok(Some(script)) => Work::Steps(script.steps),
-        Ok(None) => Work::Answer(echo(prompt)),
-        Err(error) => Work::Answer(explain(&error)),
-    }
-}
-
-/// The answer to ordinary text.
-fn echo(prompt: &str) -> String {
-    format!(
-        "I am the scripted agent: I do what a prompt spells out, and nothing else. You wrote:\n\n{prompt}\n\n\
-         Try a prompt such as `say hello` or `run ls`. The slash command `help` lists everything that I understand."
-    )
-}
-
-/// The answer to a script with an error.
-pub(super) fn explain(error: &ScriptError) -> String {
-    format!("I do not understand this script, so I did nothing. {error}.")
 }
 
 fn help() -> String {
@@ -105,44 +83,6 @@ fn output(args: &str) -> Option<Slash> {
     (is_seed && words.next().is_none()).then(|| Slash::Output { bytes, seed: seed.to_owned() })
 }
 
-/// What a prompt would do, step by step.
-fn plan(prompt: &str) -> String {
-    let script = match Script::parse(prompt) {
-        Ok(Some(script)) => script,
-        Ok(None) => return "1. Answer that this is ordinary text, and repeat it.".to_owned(),
-        Err(error) => return explain(&error),
-    };
-    if let Some(code) = script.reject {
-        return format!("1. Refuse the turn with {code}.");
-    }
-    let receipt = match script.receipt {
-        ReceiptTime::Start => None,
-        ReceiptTime::After(duration) => Some(format!("Give the receipt after {} ms.", duration.as_millis())),
-        ReceiptTime::End => Some("Give the receipt when the turn has ended.".to_owned()),
-    };
-    let steps = receipt.into_iter().chain(script.steps.iter().map(describe));
-    let lines: Vec<String> = steps.enumerate().map(|(index, step)| format!("{}. {step}", index + 1)).collect();
-    lines.join("\n")
-}
-
-fn describe(step: &Step) -> String {
-    let first_line = |text: &str| super::report::code_span(text);
-    match step {
-        Step::Say(text) => format!("Say {}.", first_line(text)),
-        Step::Stream { count, .. } => format!("Answer in {count} deltas."),
-        Step::Think(text) => format!("Think {}.", first_line(text)),
-        Step::Run(command) => format!("Ask for approval, then run {}.", first_line(command)),
-        Step::Write { path, .. } => format!("Ask for approval, then write the file {}.", first_line(path)),
-        Step::Ask { question, .. } => format!("Ask {} and repeat the answer.", first_line(question)),
-        Step::Pace(pace) => format!("Wait {} ms before each delta from here on.", pace.as_millis()),
-        Step::Sleep(duration) => format!("Wait {} ms.", duration.as_millis()),
-        Step::Wait => "Wait until somebody interrupts.".to_owned(),
-        Step::Fail(error) => format!("Fail with {}.", first_line(error)),
-        Step::Die => "Die until the node is started again.".to_owned(),
-        Step::Restart => "Die and start again.".to_owned(),
-    }
-}
-
 /// Name, kind, description and hint of each command.
 const COMMANDS: &[(&str, CommandKind, &str, &str)] = &[
     ("help", CommandKind::Action, "Explain the prompt language", ""),
@@ -157,13 +97,14 @@ const COMMANDS: &[(&str, CommandKind, &str, &str)] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::scripted::script::Step;
 
     #[test]
     fn commands_do_what_the_catalog_says() {
         let text = |text: &str| Some(Slash::Text(text.to_owned()));
         let fail = |code: &str| Some(Slash::Fail(code.to_owned()));
         let output = |bytes, seed: &str| Some(Slash::Output { bytes, seed: seed.to_owned() });
-        let plan = |plan: &str| Some(Slash::Turn(Work::Plan(plan.to_owned())));
+        let turn = |work| Some(Slash::Turn(Order::from(work)));
         for (name, args, expected) in [
             ("echo", " two  words ", text(" two  words ")),
             ("status", "ignored", Some(Slash::Status)),
@@ -176,15 +117,8 @@ mod tests {
             ("fail", "", fail("COMMAND_FAILED")),
             ("fail", "EFBIG", fail("EFBIG")),
             ("fail", "not a code", fail("EINVAL")),
-            ("do", "wait", Some(Slash::Turn(Work::Steps(vec![Step::Wait])))),
-            (
-                "plan",
-                "slow-receipt 5\nrun ls\nwait",
-                plan(
-                    "1. Give the receipt after 5 ms.\n2. Ask for approval, then run `ls`.\n3. Wait until somebody interrupts.",
-                ),
-            ),
-            ("plan", "reject EBUSY", plan("1. Refuse the turn with EBUSY.")),
+            ("do", "wait", turn(Work::Steps(vec![Step::Wait]))),
+            ("plan", "wait", turn(Work::Plan("1. Wait until somebody interrupts.".to_owned()))),
             ("Help", "", None),
             ("nothing", "", None),
         ] {

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::active::{Channel, Stop};
 use super::edit;
+use super::order::Work;
 use super::record::{Item, TurnStatus};
 use super::report::{Report, code_span};
 use super::requests::{Answer, Decision, RequestKind, questions};
@@ -27,17 +28,6 @@ pub(super) struct Turn {
     items: u32,
     pace: Option<Duration>,
     report: Report,
-}
-
-/// What a turn does.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Work {
-    /// The steps of a script.
-    Steps(Vec<Step>),
-    /// One message.
-    Answer(String),
-    /// One plan.
-    Plan(String),
 }
 
 /// What ends the agent process, for which the turn asks the driver.

@@ -85,6 +85,7 @@ async fn prompt_commands_start_a_turn() {
     assert_eq!(agent.command(&session, "c-3", "do", "say hi").await, Err(ToolError("EBUSY")));
     let status = agent.command(&session, "c-4", "status", "").await.unwrap();
     assert!(string(&status["output"]).contains("Running turn: c-2\nLast turn: c-1 completed\n"));
+    assert_eq!(agent.command(&session, "c-5", "do", "reject EACCES").await, Err(ToolError("EACCES")));
     agent.interrupt(&session, "c-2").await.unwrap();
     assert_eq!(agent.turn_end("c-2").await["status"], "interrupted");
 }

@@ -139,6 +139,11 @@ impl Agent {
         }
     }
 
+    /// How many requests wait for an answer.
+    fn outstanding(&self) -> usize {
+        self.ring.page(&self.ring.newest()).unwrap().requests.len()
+    }
+
     /// Every event so far.
     fn events(&self) -> Vec<Value> {
         let mut cursor = self.start.clone();
