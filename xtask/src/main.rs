@@ -1,6 +1,7 @@
 //! Developer commands of this repository; `cargo xtask --help` lists them.
 
 mod check;
+mod npm;
 mod repo;
 mod setup;
 mod shell;
@@ -29,6 +30,8 @@ enum Verb {
     },
     /// Every test: native, Node, Chromium, packaging
     Test,
+    /// Builds and packs the npm package: target/npm/*.tgz, and its sizes in target/npm/size.json
+    Npm,
 }
 
 fn main() -> ExitCode {
@@ -36,6 +39,7 @@ fn main() -> ExitCode {
         Verb::Setup => setup::setup().map(|_| true),
         Verb::Check { filter } => check::check(filter.as_deref()),
         Verb::Test => test::test(),
+        Verb::Npm => setup::setup().and_then(|setup| npm::npm(&setup)).map(|_| true),
     };
     match ok {
         Ok(true) => ExitCode::SUCCESS,

@@ -87,6 +87,12 @@ impl Link {
         budget: &Budget,
         parse: impl FnOnce(&[u8]) -> Result<T, Malformed>,
     ) -> Result<T> {
+        let (call, reply) = self.ask_tool(tool, arguments, budget).await?;
+        Ok(self.tool_value(&call, &reply, parse)?)
+    }
+
+    /// The part of [`Self::read_tool`] that is the same for every type.
+    async fn ask_tool(&self, tool: &'static str, arguments: Value, budget: &Budget) -> Result<(McpCall, Bytes)> {
         self.check_open(tool)?;
         budget
             .run(tool, async {
@@ -94,7 +100,7 @@ impl Link {
                 let call = self.tool_call(url.without_trailing_slash(), tool, &arguments);
                 let request = self.prepare(&call.call, budget).await?;
                 let reply = self.exchange(&call, request).await?;
-                Ok(self.tool_value(&call, &reply, parse)?)
+                Ok((call, reply))
             })
             .await
     }

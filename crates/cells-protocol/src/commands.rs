@@ -142,7 +142,7 @@ impl CommandResult {
     /// # Errors
     /// [`Malformed`] when a member is wrong or belongs to another command.
     pub fn from_receipt(
-        result: Value,
+        result: &Value,
         request_id: &RequestId,
         epoch: &Epoch,
         name: &CommandName,

@@ -123,7 +123,7 @@ impl CellsDescriptor {
         if to_vec(document).len() > DISCOVERY_MAX_BYTES {
             return Err(Malformed::new(WHAT, "is larger than 64 KiB"));
         }
-        let mut document: DiscoveryDocument = json::convert(WHAT, document.clone())?;
+        let mut document: DiscoveryDocument = json::convert(WHAT, document)?;
         if document.version != 1 {
             return Err(Malformed::new(WHAT, "has another version than 1"));
         }

@@ -109,7 +109,12 @@ pub enum AttachmentKind {
 
 fn attachment_kinds<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<AttachmentKind>, D::Error> {
     let Value::Array(kinds) = Value::deserialize(deserializer)? else { return Ok(Vec::new()) };
-    Ok(kinds.into_iter().filter_map(|kind| serde_json::from_value(kind).ok()).collect())
+    let known = |kind: &Value| match kind.as_str() {
+        Some("text") => Some(AttachmentKind::Text),
+        Some("image") => Some(AttachmentKind::Image),
+        Some(_) | None => None,
+    };
+    Ok(kinds.iter().filter_map(known).collect())
 }
 
 /// One session of an agent. Times are Unix milliseconds.

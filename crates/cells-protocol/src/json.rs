@@ -27,15 +27,16 @@ impl Malformed {
 /// # Errors
 /// [`Malformed`] when the bytes are cut off, are not JSON or do not have the shape of `T`.
 pub fn parse<'a, T: Deserialize<'a>>(what: &'static str, bytes: &'a [u8]) -> Result<T, Malformed> {
-    serde_json::from_slice(bytes).map_err(|error| explain(what, &error))
+    serde_json::from_slice(bytes).map_err(|error| explain(what, &error, Some((error.line(), error.column()))))
 }
 
 /// Converts a parsed JSON value into `T`; `what` names it in the error.
 ///
 /// # Errors
 /// [`Malformed`] when the value does not have the shape of `T`.
-pub fn convert<T: de::DeserializeOwned>(what: &'static str, value: serde_json::Value) -> Result<T, Malformed> {
-    serde_json::from_value(value).map_err(|error| explain(what, &error))
+pub fn convert<T: de::DeserializeOwned>(what: &'static str, value: &serde_json::Value) -> Result<T, Malformed> {
+    // Through text, so that a type is read by one deserializer only: each copy of that code is downloaded by browsers.
+    serde_json::from_slice(&to_vec(value)).map_err(|error| explain(what, &error, None))
 }
 
 /// Compact JSON of `value`. Never fails for the types of this crate, whose map keys are strings.
@@ -43,7 +44,8 @@ pub fn to_vec(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).unwrap_or_default()
 }
 
-fn explain(what: &'static str, error: &serde_json::Error) -> Malformed {
+fn explain(what: &'static str, error: &serde_json::Error, place: Option<(usize, usize)>) -> Malformed {
+    let at = place.map_or_else(String::new, |(line, column)| format!(" at line {line} column {column}"));
     let problem = match error.classify() {
         serde_json::error::Category::Eof => "ends too early".to_owned(),
         serde_json::error::Category::Data => {
@@ -51,13 +53,11 @@ fn explain(what: &'static str, error: &serde_json::Error) -> Malformed {
             let text = error.to_string();
             match text.strip_prefix("missing field `").and_then(|rest| rest.split_once('`')) {
                 Some((field, _)) => format!("has no member `{field}`"),
-                // A value that was parsed before has no lines.
-                None if error.line() == 0 => "has the wrong shape".to_owned(),
-                None => format!("has the wrong shape at line {} column {}", error.line(), error.column()),
+                None => format!("has the wrong shape{at}"),
             }
         }
         serde_json::error::Category::Syntax | serde_json::error::Category::Io => {
-            format!("is not JSON at line {} column {}", error.line(), error.column())
+            format!("is not JSON{at}")
         }
     };
     Malformed::new(what, problem)
@@ -89,5 +89,6 @@ pub fn exactly_true<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, 
 
 /// `#[serde(deserialize_with)]` for a member that is dropped when it is not valid.
 pub fn lenient<'de, D: Deserializer<'de>, T: de::DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
-    Ok(serde_json::from_value(serde_json::Value::deserialize(deserializer)?).ok())
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_slice(&to_vec(&value)).ok())
 }

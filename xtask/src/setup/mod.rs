@@ -15,7 +15,7 @@ use crate::shell;
 
 pub(crate) use browser::Browser;
 pub(crate) use npm_packages::NpmPackages;
-pub(crate) use wasm::WasmTools;
+pub(crate) use wasm::{WasmTools, wasm_dir};
 
 /// What the machine has now.
 pub(crate) struct Setup {

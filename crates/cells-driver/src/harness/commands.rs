@@ -6,7 +6,7 @@ use cells_protocol::ids::{CommandName, NativeId, ProfileId};
 use cells_protocol::limits::PROMPT_MAX_BYTES;
 use cells_protocol::receipts::Recovery;
 use cells_protocol::text::is_text;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::mutations::{Committed, MutationOptions, mutate};
 use super::reads::{known_profile, not_offered};
@@ -55,7 +55,8 @@ pub(super) async fn command(
     } else {
         Ok(arguments)
     };
-    let decode =
-        |result, recovery: &Recovery| CommandResult::from_receipt(result, &recovery.request_id, &recovery.epoch, name);
-    mutate(link, COMMAND, profile_id, arguments, options, decode).await
+    let decode = |result: &Value, recovery: &Recovery| {
+        CommandResult::from_receipt(result, &recovery.request_id, &recovery.epoch, name)
+    };
+    mutate(link, COMMAND, profile_id, arguments, options).await?.decode(COMMAND, decode)
 }

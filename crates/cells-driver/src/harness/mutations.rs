@@ -46,6 +46,25 @@ pub struct Committed<T> {
     pub recovery: Recovery,
 }
 
+impl Committed<Value> {
+    /// Reads what the receipt holds. One that cannot be read changes nothing: it happened.
+    pub(super) fn decode<T>(
+        self,
+        tool: &'static str,
+        decode: impl FnOnce(&Value, &Recovery) -> Result<T, Malformed>,
+    ) -> Result<Committed<T>> {
+        let Self { value, recovery } = self;
+        match decode(&value, &recovery) {
+            Ok(value) => Ok(Committed { value, recovery }),
+            Err(problem) => Err(Error::protocol(tool, &problem)
+                .with_source(problem)
+                .with_reason(RESULT_INVALID)
+                .with_outcome(Outcome::Committed)
+                .with_recovery(recovery)),
+        }
+    }
+}
+
 pub(super) async fn create(
     link: &Link,
     profile_id: &ProfileId,
@@ -53,7 +72,7 @@ pub(super) async fn create(
     options: MutationOptions,
 ) -> Result<Committed<SessionInfo>> {
     let arguments = json!({"workspaceId": workspace_id});
-    mutate(link, "harness_create", profile_id, Ok(arguments), options, session).await
+    mutate(link, "harness_create", profile_id, Ok(arguments), options).await?.decode("harness_create", session)
 }
 
 pub(super) async fn resume(
@@ -63,7 +82,7 @@ pub(super) async fn resume(
     options: MutationOptions,
 ) -> Result<Committed<SessionInfo>> {
     let arguments = json!({"sessionId": session_id});
-    mutate(link, "harness_resume", profile_id, Ok(arguments), options, session).await
+    mutate(link, "harness_resume", profile_id, Ok(arguments), options).await?.decode("harness_resume", session)
 }
 
 pub(super) async fn turn(
@@ -79,8 +98,8 @@ pub(super) async fn turn(
     } else {
         Ok(json!({"sessionId": session_id, "prompt": text}))
     };
-    let started = |result, _: &Recovery| json::convert("the result of the turn", result);
-    mutate(link, TURN, profile_id, arguments, options, started).await
+    let started = |result: &Value, _: &Recovery| json::convert("the result of the turn", result);
+    mutate(link, TURN, profile_id, arguments, options).await?.decode(TURN, started)
 }
 
 pub(super) async fn interrupt(
@@ -91,7 +110,7 @@ pub(super) async fn interrupt(
     options: MutationOptions,
 ) -> Result<Committed<()>> {
     let arguments = json!({"sessionId": session_id, "turnId": turn_id});
-    mutate(link, "harness_interrupt", profile_id, Ok(arguments), options, nothing).await
+    mutate(link, "harness_interrupt", profile_id, Ok(arguments), options).await.map(nothing)
 }
 
 pub(super) async fn respond(
@@ -110,19 +129,18 @@ pub(super) async fn respond(
     } else {
         Ok(json!({"nativeRequestId": native_request_id, "response": response}))
     };
-    mutate(link, RESPOND, profile_id, arguments, options, nothing).await
+    mutate(link, RESPOND, profile_id, arguments, options).await.map(nothing)
 }
 
 /// Sends one mutation and says how it ended. `arguments` are those besides profile, epoch and request id, if they are
-/// valid; `decode` makes the value of a committed result.
-pub(super) async fn mutate<T>(
+/// valid. The result is what the receipt holds; see [`Committed::decode`].
+pub(super) async fn mutate(
     link: &Link,
     tool: &'static str,
     profile_id: &ProfileId,
     arguments: Result<Value>,
     options: MutationOptions,
-    decode: impl FnOnce(Value, &Recovery) -> Result<T, Malformed>,
-) -> Result<Committed<T>> {
+) -> Result<Committed<Value>> {
     let not_started = |error: Error| error.with_outcome(Outcome::NotStarted);
     let MutationOptions { operation, on_dispatch } = options;
     link.check_open(tool).map_err(not_started)?;
@@ -148,8 +166,8 @@ pub(super) async fn mutate<T>(
     let _guard = GiveUpOnDrop(&stage);
     let reply = budget.run(tool, async { receiver.await.map_err(|_| stopped(tool)) }).await;
     match reply {
-        Ok(Ok(receipt)) => settle(tool, Observation::Receipt(receipt), None, recovery, decode),
-        Ok(Err(failure)) => settle(tool, failure.observation, Some(failure.error), recovery, decode),
+        Ok(Ok(receipt)) => settle(tool, Observation::Receipt(receipt), None, recovery),
+        Ok(Err(failure)) => settle(tool, failure.observation, Some(failure.error), recovery),
         Err(error) if give_up(&stage) => Err(not_started(error)),
         Err(error) => Err(error.with_outcome(Outcome::Unknown).with_recovery(recovery)),
     }
@@ -228,21 +246,14 @@ async fn follow(
 }
 
 /// What the caller gets. `error` is that of a reply without a receipt.
-fn settle<T>(
+fn settle(
     tool: &'static str,
     observation: Observation,
     error: Option<Error>,
     recovery: Recovery,
-    decode: impl FnOnce(Value, &Recovery) -> Result<T, Malformed>,
-) -> Result<Committed<T>> {
+) -> Result<Committed<Value>> {
     let (error, outcome) = match classify_call(observation) {
-        CallVerdict::Committed(result) => match decode(result, &recovery) {
-            Ok(value) => return Ok(Committed { value, recovery }),
-            Err(problem) => {
-                let error = Error::protocol(tool, &problem).with_source(problem).with_reason(RESULT_INVALID);
-                (error, Outcome::Committed)
-            }
-        },
+        CallVerdict::Committed(value) => return Ok(Committed { value, recovery }),
         CallVerdict::Rejected(rejection) => {
             let refused = || coded(tool, rejection.remote_code().unwrap_or_default(), "the node refused with code");
             (error.unwrap_or_else(refused), rejection.outcome())
@@ -273,13 +284,13 @@ fn with_identity(mut arguments: Value, recovery: &Recovery) -> Value {
     arguments
 }
 
-fn session(result: Value, _: &Recovery) -> Result<SessionInfo, Malformed> {
+fn session(result: &Value, _: &Recovery) -> Result<SessionInfo, Malformed> {
     json::convert("the session of the result", result)
 }
 
 /// The result is the native agent's own reply, which says nothing.
-fn nothing(_: Value, _: &Recovery) -> Result<(), Malformed> {
-    Ok(())
+fn nothing(Committed { recovery, .. }: Committed<Value>) -> Committed<()> {
+    Committed { value: (), recovery }
 }
 
 /// A lowercase UUID of version 4 (`cells-0.4.md` §0.4).

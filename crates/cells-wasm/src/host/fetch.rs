@@ -1,0 +1,133 @@
+//! One HTTP call through `fetch`.
+
+use cells_driver::host::{HostError, HttpRequest, HttpResponse};
+use js_sys::{Array, Function, Object, Promise, Reflect, Uint8Array};
+use wasm_bindgen::prelude::{JsCast, JsValue, wasm_bindgen};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{AbortController, AbortSignal, RequestCache, RequestCredentials, RequestInit, RequestRedirect};
+
+use super::body::FetchBody;
+
+/// Sends `request` with `fetch`, or with the global function of that name.
+pub(super) async fn send(fetch: Option<Function>, request: HttpRequest) -> Result<HttpResponse, HostError> {
+    let abort = AbortOnDrop::new()?;
+    let init = request_init(&request, abort.signal().as_ref())?;
+    let answer = match &fetch {
+        Some(fetch) => fetch.call2(&JsValue::UNDEFINED, &JsValue::from_str(&request.url), &init),
+        None => global_fetch(&request.url, &init),
+    };
+    let response = JsFuture::from(Promise::resolve(&answer.map_err(|error| network_error(&error))?))
+        .await
+        .map_err(|error| network_error(&error))?;
+    read_head(&response, abort)
+}
+
+/// Aborts its request when it goes away, which ends a transfer that nobody reads to the end.
+pub(super) struct AbortOnDrop(Option<AbortController>);
+
+impl AbortOnDrop {
+    fn new() -> Result<Self, HostError> {
+        AbortController::new()
+            .map(|controller| Self(Some(controller)))
+            .map_err(|_| HostError::Unsendable("this platform has no AbortController".into()))
+    }
+}
+
+impl AbortOnDrop {
+    /// The transfer has ended; there is nothing left to abort.
+    pub(super) fn disarm(&mut self) {
+        self.0 = None;
+    }
+
+    fn signal(&self) -> Option<AbortSignal> {
+        self.0.as_ref().map(AbortController::signal)
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        if let Some(controller) = self.0.take() {
+            controller.abort();
+        }
+    }
+}
+
+/// What a failed `fetch` or a broken body means. Only an error code is quoted: messages of platforms name addresses.
+pub(super) fn network_error(error: &JsValue) -> HostError {
+    let code_of = |value: &JsValue| {
+        let code = get(value, "code")?.as_string()?;
+        let plain = code.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_');
+        (plain && !code.is_empty()).then_some(code)
+    };
+    let code = get(error, "cause").as_ref().and_then(code_of).or_else(|| code_of(error));
+    HostError::Network(match code {
+        Some(code) => format!("the connection failed ({code})"),
+        None => "the connection failed: the node may be down, or may not allow this origin".into(),
+    })
+}
+
+/// The member `name` of an object; `None` when there is none, or reading it fails.
+pub(super) fn get(object: &JsValue, name: &str) -> Option<JsValue> {
+    Reflect::get(object, &JsValue::from_str(name)).ok().filter(|value| !value.is_undefined() && !value.is_null())
+}
+
+fn request_init(request: &HttpRequest, signal: Option<&AbortSignal>) -> Result<RequestInit, HostError> {
+    let headers = Object::new();
+    for (name, value) in &request.headers {
+        if !value.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~')) {
+            return Err(HostError::Unsendable(format!("the header {name} holds a character that cannot be sent")));
+        }
+        let _ = Reflect::set(&headers, &JsValue::from_str(name), &JsValue::from_str(value));
+    }
+    let init = RequestInit::new();
+    init.set_method(request.method.as_str());
+    init.set_headers_record_from_str_to_str(&headers);
+    if let Some(body) = &request.body {
+        init.set_body_opt_u8_array(Some(&Uint8Array::from(body.as_ref())));
+    }
+    init.set_signal(signal);
+    // `manual` refuses redirects like `error` does, but tells them from a broken connection.
+    init.set_redirect(RequestRedirect::Manual);
+    init.set_cache(RequestCache::NoStore);
+    init.set_credentials(RequestCredentials::Omit);
+    Ok(init)
+}
+
+/// Reads status and headers of what `fetch` gave, which may be a response of another library, or nonsense.
+fn read_head(response: &JsValue, abort: AbortOnDrop) -> Result<HttpResponse, HostError> {
+    let status = get(response, "status").and_then(|status| status.as_f64());
+    let redirected = get(response, "redirected").is_some_and(|flag| flag.is_truthy());
+    let opaque = get(response, "type").is_some_and(|kind| kind == "opaqueredirect");
+    match status {
+        _ if redirected || opaque => Err(HostError::Redirect),
+        Some(status) if (100.0..600.0).contains(&status) && status.fract() == 0.0 => {
+            let status = status as u16;
+            if (300..400).contains(&status) && status != 304 {
+                return Err(HostError::Redirect);
+            }
+            Ok(HttpResponse {
+                status,
+                headers: read_headers(response),
+                body: Box::new(FetchBody::new(response, abort)),
+            })
+        }
+        _ => Err(HostError::Network("the fetch function gave no response".into())),
+    }
+}
+
+fn read_headers(response: &JsValue) -> Vec<(String, String)> {
+    let Some(headers) = get(response, "headers") else { return Vec::new() };
+    let Ok(Some(pairs)) = js_sys::try_iter(&headers) else { return Vec::new() };
+    let pair = |pair: JsValue| {
+        let pair = pair.dyn_into::<Array>().ok()?;
+        Some((pair.get(0).as_string()?.to_ascii_lowercase(), pair.get(1).as_string()?))
+    };
+    pairs.map_while(Result::ok).filter_map(pair).collect()
+}
+
+#[wasm_bindgen]
+extern "C" {
+    // The binding of the global function works in windows, workers and Node alike.
+    #[wasm_bindgen(catch, js_name = fetch)]
+    fn global_fetch(url: &str, init: &RequestInit) -> Result<JsValue, JsValue>;
+}

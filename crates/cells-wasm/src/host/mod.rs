@@ -1,0 +1,92 @@
+//! The driver's platform in JavaScript: fetch, timers, the microtask queue, the clock and cryptographic randomness.
+
+mod body;
+mod fetch;
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use cells_driver::host::{Host, HostError, HostFuture, HttpRequest, HttpResponse};
+use gloo_timers::future::TimeoutFuture;
+use js_sys::{Date, Function, Promise, Uint8Array};
+use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
+use wasm_bindgen_futures::JsFuture;
+
+/// A [`Host`] for browsers, workers and Node.
+pub struct WebHost {
+    fetch: Option<Function>,
+    turns: Turns,
+}
+
+impl WebHost {
+    /// Sends with `fetch`, called as `fetch(url, init)`; without one, with the global function of that name.
+    pub fn new(fetch: Option<Function>) -> Self {
+        Self { fetch, turns: Turns::default() }
+    }
+
+    /// Counts the turns that the driver saw end.
+    pub(crate) fn turns(&self) -> Turns {
+        self.turns.clone()
+    }
+}
+
+/// A count of the turns that ended. While it stands still, calls join the same batch.
+#[derive(Clone, Default)]
+pub(crate) struct Turns(Rc<Cell<u64>>);
+
+impl Turns {
+    /// How many turns ended.
+    pub(crate) fn now(&self) -> u64 {
+        self.0.get()
+    }
+}
+
+impl Host for WebHost {
+    fn send(&self, request: HttpRequest) -> HostFuture<'static, Result<HttpResponse, HostError>> {
+        Box::pin(fetch::send(self.fetch.clone(), request))
+    }
+
+    fn sleep(&self, duration_ms: u64) -> HostFuture<'static, ()> {
+        Box::pin(async move {
+            let mut left_ms = duration_ms;
+            while left_ms > u64::from(TIMER_MAX_MS) {
+                TimeoutFuture::new(TIMER_MAX_MS).await;
+                left_ms -= u64::from(TIMER_MAX_MS);
+            }
+            TimeoutFuture::new(u32::try_from(left_ms).unwrap_or(TIMER_MAX_MS)).await;
+        })
+    }
+
+    fn turn_end(&self) -> HostFuture<'static, ()> {
+        let turns = self.turns.clone();
+        Box::pin(async move {
+            // The value does not matter; the wait is one trip through the microtask queue.
+            let _ = JsFuture::from(Promise::resolve(&JsValue::UNDEFINED)).await;
+            turns.0.set(turns.now() + 1);
+        })
+    }
+
+    fn now_ms(&self) -> u64 {
+        Date::now() as u64
+    }
+
+    fn fill_random(&self, buffer: &mut [u8]) -> Result<(), HostError> {
+        for part in buffer.chunks_mut(RANDOM_MAX_BYTES) {
+            let bytes = Uint8Array::new_with_length(u32::try_from(part.len()).unwrap_or(0));
+            get_random_values(&bytes).map_err(|_| HostError::NoRandomness)?;
+            bytes.copy_to(part);
+        }
+        Ok(())
+    }
+}
+
+#[wasm_bindgen]
+extern "C" {
+    #[wasm_bindgen(catch, js_namespace = crypto, js_name = getRandomValues)]
+    fn get_random_values(bytes: &Uint8Array) -> Result<JsValue, JsValue>;
+}
+
+/// Longest delay a JavaScript timer takes; a longer one would fire at once.
+const TIMER_MAX_MS: u32 = 0x7fff_ffff;
+/// Most bytes `crypto.getRandomValues` gives in one call.
+const RANDOM_MAX_BYTES: usize = 65_536;
