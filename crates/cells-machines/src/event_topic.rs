@@ -170,16 +170,20 @@ impl<E> EventTopic<E> {
     /// # Errors
     /// [`TopicViolation`] when the frame cannot follow what came before. The topic is as it was.
     pub fn handle_frame(&mut self, now_ms: u64, frame: Frame) -> Result<(), TopicViolation> {
-        match (&self.state, frame) {
-            (TopicState::Closed | TopicState::Failed(_), _) => Ok(()),
-            (_, Frame::Open { cursor, .. }) => self.handle_open(now_ms, cursor),
-            (_, Frame::TopicError(error)) => self.handle_error(now_ms, error),
+        let is_online = match self.state {
+            TopicState::Closed | TopicState::Failed(_) => return Ok(()),
+            TopicState::Connecting | TopicState::Offline(_) => false,
+            TopicState::Online => true,
+        };
+        match frame {
+            Frame::Open { cursor, .. } => self.handle_open(now_ms, cursor),
+            Frame::TopicError(error) => self.handle_error(now_ms, error),
             // What follows an error, or comes before the topic is open, belongs to no position.
-            (TopicState::Connecting | TopicState::Offline(_), _) => Ok(()),
-            (TopicState::Online, Frame::Gap { cursor, reason, .. }) => self.handle_gap(cursor, reason),
-            (TopicState::Online, Frame::Events(frame)) => self.handle_events(frame),
-            (TopicState::Online, Frame::Requests(frame)) => self.handle_requests(frame),
-            (TopicState::Online, Frame::Ready(_) | Frame::Heartbeat | Frame::Closing(_) | Frame::Unknown) => Ok(()),
+            Frame::Gap { .. } | Frame::Events(_) | Frame::Requests(_) if !is_online => Ok(()),
+            Frame::Gap { cursor, reason, .. } => self.handle_gap(cursor, reason),
+            Frame::Events(frame) => self.handle_events(frame),
+            Frame::Requests(frame) => self.handle_requests(frame),
+            Frame::Ready(_) | Frame::Heartbeat | Frame::Closing(_) | Frame::Unknown => Ok(()),
         }
     }
 

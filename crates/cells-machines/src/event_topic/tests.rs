@@ -327,7 +327,7 @@ fn an_open_frame_needs_a_cursor_and_frames_of_the_stream_do_not_matter() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(8))]
 
     #[test]
     fn the_local_ring_keeps_the_newest_events_within_its_bounds(

@@ -324,7 +324,7 @@ fn proves(observation: &Observation, by_query: bool) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(600))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn one_call_at_most_and_a_proven_outcome_never_changes(

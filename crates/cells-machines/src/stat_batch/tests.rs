@@ -272,7 +272,7 @@ fn result_of(path: &str) -> StatResult {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn every_caller_gets_exactly_its_own_result(ops in proptest::collection::vec(op(), 1..200)) {

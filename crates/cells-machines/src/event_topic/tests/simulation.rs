@@ -156,7 +156,7 @@ fn deliver(node: &mut Node, topic: &mut EventTopic<()>, n: usize) -> Result<(), 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(800))]
+    #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
     fn an_application_sees_every_event_exactly_once_or_in_a_history_read(
