@@ -1,6 +1,6 @@
 //! Files over HTTP: capabilities, exports, stat, listings and content (`files-http.md` §1–4).
 
-mod confine;
+pub(crate) mod confine;
 mod content;
 mod cursor;
 mod discovery;

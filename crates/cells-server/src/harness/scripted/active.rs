@@ -8,7 +8,8 @@ use tokio_util::sync::CancellationToken;
 use super::history::LastTurn;
 use super::record::{Item, Record, TurnEnd, TurnStatus};
 use super::requests::{Answer, Decision, RequestKind};
-use super::session::{Session, State, now_ms, title};
+use super::session::{Session, State, title};
+use crate::harness::clock::now_ms;
 use crate::harness::plugin::ToolError;
 
 /// A running turn.

@@ -1,25 +1,17 @@
-//! Arguments of tools (`harness.md`, conventions).
+//! Arguments that only this agent reads.
 
-use cells_protocol::limits::{ARGUMENT_MAX_BYTES, PROMPT_MAX_BYTES};
+use cells_protocol::limits::PROMPT_MAX_BYTES;
 use cells_protocol::text::is_text;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
+use crate::harness::arguments::Arguments;
 use crate::harness::plugin::ToolError;
-
-/// A mandatory string of 1 to 131,072 bytes.
-///
-/// # Errors
-/// `EINVAL`.
-pub(super) fn text<'a>(arguments: &'a Map<String, Value>, name: &str) -> Result<&'a str, ToolError> {
-    let text = arguments.get(name).and_then(Value::as_str);
-    text.filter(|text| !text.is_empty() && text.len() <= ARGUMENT_MAX_BYTES).ok_or(ToolError("EINVAL"))
-}
 
 /// The `args` of a slash command: at most 131,072 bytes without NUL, may be empty.
 ///
 /// # Errors
 /// `EINVAL`.
-pub(super) fn command_args(arguments: &Map<String, Value>) -> Result<&str, ToolError> {
+pub(super) fn command_args(arguments: &Arguments) -> Result<&str, ToolError> {
     let args = arguments.get("args").and_then(Value::as_str);
     args.filter(|args| is_text(args, PROMPT_MAX_BYTES)).ok_or(ToolError("EINVAL"))
 }
@@ -28,7 +20,7 @@ pub(super) fn command_args(arguments: &Map<String, Value>) -> Result<&str, ToolE
 ///
 /// # Errors
 /// `EINVAL` when it is there and is none.
-pub(super) fn offset(arguments: &Map<String, Value>, name: &str) -> Result<Option<u64>, ToolError> {
+pub(super) fn offset(arguments: &Arguments, name: &str) -> Result<Option<u64>, ToolError> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) if text.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -42,7 +34,7 @@ pub(super) fn offset(arguments: &Map<String, Value>, name: &str) -> Result<Optio
 ///
 /// # Errors
 /// `code`.
-pub(super) fn refuse(arguments: &Map<String, Value>, name: &str, code: &'static str) -> Result<(), ToolError> {
+pub(super) fn refuse(arguments: &Arguments, name: &str, code: &'static str) -> Result<(), ToolError> {
     match arguments.get(name) {
         None | Some(Value::Null) => Ok(()),
         Some(Value::Array(entries)) if entries.is_empty() => Ok(()),

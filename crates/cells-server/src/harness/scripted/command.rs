@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use super::history::LastTurn;
 use super::output::generate;
 use super::record::Item;
-use super::session::{Session, now_ms};
+use super::session::Session;
 use super::slash::Slash;
+use crate::harness::clock::now_ms;
 use crate::harness::plugin::ToolError;
 
 /// Runs an action, records what came of it and gives its result in the inline form (`cells-0.4.md` §5.2).

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cells_protocol::harness::{HarnessCapabilities, Profile, Workspace};
 use cells_protocol::ids::{NativeId, RequestId};
 use futures::future::BoxFuture;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::sync::{OnceCell, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -20,6 +20,7 @@ use super::session::Session;
 use super::slash::{Slash, catalog};
 use super::store::Store;
 use super::turn::{ProcessEnd, Turn};
+use crate::harness::arguments::{Arguments, text};
 use crate::harness::plugin::{DriverContext, HarnessDriver, MutationCall, ProfileConfig, ToolError};
 use crate::harness::ring::EventRing;
 
@@ -48,7 +49,7 @@ impl HarnessDriver for ScriptedDriver {
         self.0.descriptor()
     }
 
-    fn read(&self, tool: &str, arguments: Map<String, Value>) -> BoxFuture<'static, Result<Value, ToolError>> {
+    fn read(&self, tool: &str, arguments: Arguments) -> BoxFuture<'static, Result<Value, ToolError>> {
         let (agent, tool) = (Arc::clone(&self.0), tool.to_owned());
         Box::pin(async move { agent.read(&tool, &arguments).await })
     }
@@ -110,7 +111,7 @@ impl Agent {
         }
     }
 
-    async fn read(&self, tool: &str, arguments: &Map<String, Value>) -> Result<Value, ToolError> {
+    async fn read(&self, tool: &str, arguments: &Arguments) -> Result<Value, ToolError> {
         self.check_works()?;
         match tool {
             "harness_sessions" => self.list(arguments).await,
@@ -143,7 +144,7 @@ impl Agent {
             "harness_turn" => self.turn(&call).await,
             "harness_interrupt" => {
                 let session = self.session(arguments).await?;
-                session.interrupt(arguments::text(arguments, "turnId")?)?;
+                session.interrupt(text(arguments, "turnId")?)?;
                 Ok(json!({}))
             }
             "harness_respond" => self.respond(arguments).await,
@@ -152,7 +153,7 @@ impl Agent {
         }
     }
 
-    async fn list(&self, arguments: &Map<String, Value>) -> Result<Value, ToolError> {
+    async fn list(&self, arguments: &Arguments) -> Result<Value, ToolError> {
         if arguments.get("archived").and_then(Value::as_bool) == Some(true) {
             return Ok(json!({"sessions": [], "nextCursor": null}));
         }
@@ -177,8 +178,8 @@ impl Agent {
         Ok(json!({"sessions": views, "nextCursor": next_cursor}))
     }
 
-    async fn create(&self, arguments: &Map<String, Value>) -> Result<Value, ToolError> {
-        let workspace = arguments::text(arguments, "workspaceId")?;
+    async fn create(&self, arguments: &Arguments) -> Result<Value, ToolError> {
+        let workspace = text(arguments, "workspaceId")?;
         let workspace = self.profile.workspaces.iter().find(|(id, _)| id.as_str() == workspace);
         let workspace = workspace.cloned().ok_or(ToolError("EACCES"))?;
         let sessions = self.sessions().await?;
@@ -192,7 +193,7 @@ impl Agent {
 
     async fn turn(self: &Arc<Self>, call: &MutationCall) -> Result<Value, ToolError> {
         let session = self.session(&call.arguments).await?;
-        let prompt = arguments::text(&call.arguments, "prompt")?;
+        let prompt = text(&call.arguments, "prompt")?;
         arguments::refuse(&call.arguments, "selection", "ECAPABILITY")?;
         arguments::refuse(&call.arguments, "attachments", "ECAPABILITY")?;
         let turn = self.start(session, &call.request_id, prompt, "prompt", Order::new(prompt)).await?;
@@ -254,7 +255,7 @@ impl Agent {
         if process.is_cancelled() && !self.shutdown.is_cancelled() { Err(ToolError("EIO")) } else { Ok(()) }
     }
 
-    async fn respond(&self, arguments: &Map<String, Value>) -> Result<Value, ToolError> {
+    async fn respond(&self, arguments: &Arguments) -> Result<Value, ToolError> {
         let id = arguments.get("nativeRequestId").filter(|id| !id.is_null()).ok_or(ToolError("EINVAL"))?;
         let response = arguments.get("response").filter(|response| response.is_object()).ok_or(ToolError("EINVAL"))?;
         let request = self.ring.request(id).ok_or(ToolError("ENOENT"))?;
@@ -267,7 +268,7 @@ impl Agent {
     async fn command(self: &Arc<Self>, call: &MutationCall) -> Result<Value, ToolError> {
         let session = self.session(&call.arguments).await?;
         session.check_owned()?;
-        let name = arguments::text(&call.arguments, "name")?;
+        let name = text(&call.arguments, "name")?;
         let args = arguments::command_args(&call.arguments)?;
         let slash = Slash::parse(name, args).ok_or(ToolError("HARNESS_COMMAND_UNKNOWN"))?;
         let Slash::Turn(order) = slash else {
@@ -303,8 +304,8 @@ impl Agent {
     }
 
     /// The session that the arguments name.
-    async fn session(&self, arguments: &Map<String, Value>) -> Result<Arc<Session>, ToolError> {
-        let id = NativeId::new(arguments::text(arguments, "sessionId")?).map_err(|_| ToolError("EINVAL"))?;
+    async fn session(&self, arguments: &Arguments) -> Result<Arc<Session>, ToolError> {
+        let id = NativeId::new(text(arguments, "sessionId")?).map_err(|_| ToolError("EINVAL"))?;
         let session = lock(self.sessions().await?).get(&id).cloned().ok_or(ToolError("ENOENT"))?;
         if self.is_authorized(&session) { Ok(session) } else { Err(ToolError("EACCES")) }
     }

@@ -1,20 +1,23 @@
 //! A change of one file of a workspace. It never leaves the workspace and follows no link.
 
+use std::fs::File;
 use std::io::{Read, Write};
-use std::path::Path;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
-use cells_protocol::paths::{STAGING_PREFIX, check_path};
-use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use cells_protocol::paths::STAGING_PREFIX;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, mkdirat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use similar::TextDiff;
 
+use crate::files::confine::{ExportPath, Root, kind, stat_child};
+
 /// A file that is to be made or replaced.
 #[derive(Debug)]
 pub(super) struct Change {
-    directory: std::path::PathBuf,
-    path: String,
+    directory: PathBuf,
+    path: ExportPath,
     text: String,
     /// What the file holds now; `None` when there is none.
     old: Option<Old>,
@@ -33,7 +36,9 @@ enum Old {
 pub(super) enum Refusal {
     #[error("its path leaves the workspace or holds a reserved name")]
     Path,
-    #[error("a part of its path is a link, or a file where a folder must be")]
+    #[error("a part of its path is a link")]
+    Link,
+    #[error("a part of its path is not a folder")]
     NotAFolder,
     #[error("it is not an ordinary file")]
     NotAFile,
@@ -44,16 +49,13 @@ pub(super) enum Refusal {
 impl Change {
     /// Looks at what `path` is now. Changes nothing.
     pub(super) fn plan(directory: &Path, path: &str, text: String) -> Result<Self, Refusal> {
-        if path.is_empty() || check_path(path).is_err() {
-            return Err(Refusal::Path);
-        }
-        let (parents, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let old = match open_folder(directory, parents, false) {
-            Ok(folder) => read_old(&folder, name)?,
+        let path = ExportPath::parse(path).filter(|path| !path.as_str().is_empty()).ok_or(Refusal::Path)?;
+        let old = match Root::open(directory)?.open_file(&path) {
+            Ok((file, _)) => Some(Old::read(File::from(file))?),
             Err(Errno::NOENT) => None,
-            Err(error) => return Err(refusal(error)),
+            Err(error) => return Err(error.into()),
         };
-        Ok(Self { directory: directory.to_owned(), path: path.to_owned(), text, old })
+        Ok(Self { directory: directory.to_owned(), path, text, old })
     }
 
     /// The change as the item shows it: `{path, kind, diff}`.
@@ -61,80 +63,82 @@ impl Change {
         let (kind, old) = match &self.old {
             None => ("add", ""),
             Some(Old::Text(text)) => ("update", text.as_str()),
-            Some(Old::Other) => return json!({"path": self.path, "kind": {"type": "update"}, "diff": ""}),
+            Some(Old::Other) => return json!({"path": self.path.as_str(), "kind": {"type": "update"}, "diff": ""}),
         };
         let diff = TextDiff::configure().timeout(DIFF_LIMIT).diff_lines(old, &self.text);
-        json!({"path": self.path, "kind": {"type": kind}, "diff": diff.unified_diff().to_string()})
+        json!({"path": self.path.as_str(), "kind": {"type": kind}, "diff": diff.unified_diff().to_string()})
     }
 
     /// Writes the file: whole or not at all, and with the mode of the file it replaces.
     pub(super) fn apply(self) -> Result<(), Refusal> {
-        let (parents, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
-        let folder = open_folder(&self.directory, parents, true).map_err(refusal)?;
-        let old_mode = match rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_file() => Some(Mode::from_raw_mode(stat.st_mode)),
-            Ok(_) => return Err(Refusal::NotAFile),
+        let (parents, name) = self.path.as_str().rsplit_once('/').unwrap_or(("", self.path.as_str()));
+        let folder = make_folder(&self.directory, parents)?;
+        let old_mode = match stat_child(folder.as_fd(), name) {
+            Ok(stat) => match kind(&stat) {
+                FileType::RegularFile => Some(Mode::from_raw_mode(stat.stx_mode.into())),
+                FileType::Symlink => return Err(Refusal::Link),
+                _ => return Err(Refusal::NotAFile),
+            },
             Err(Errno::NOENT) => None,
-            Err(error) => return Err(refusal(error)),
+            Err(error) => return Err(error.into()),
         };
         let mut random = [0; 8];
         getrandom::fill(&mut random).map_err(|_| Refusal::Failed)?;
         let staged = format!("{STAGING_PREFIX}{:016x}", u64::from_be_bytes(random));
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::openat(&folder, &staged, flags, Mode::from_raw_mode(0o666)).map_err(refusal)?;
-        let with_mode = old_mode.map_or(Ok(()), |mode| rustix::fs::fchmod(&file, mode)).map_err(refusal);
-        let written = std::fs::File::from(file).write_all(self.text.as_bytes()).map_err(|_| Refusal::Failed);
-        let result = with_mode
-            .and(written)
-            .and_then(|()| rustix::fs::renameat(&folder, &staged, &folder, name).map_err(refusal));
+        let result = write_new(&folder, &staged, old_mode, self.text.as_bytes())
+            .and_then(|()| Ok(renameat(&folder, &staged, &folder, name)?));
         if result.is_err() {
             // The refusal is what matters; a staged file that stays is hidden from listings.
-            let _ = rustix::fs::unlinkat(&folder, &staged, AtFlags::empty());
+            let _ = unlinkat(&folder, &staged, AtFlags::empty());
         }
         result
     }
 }
 
-/// Opens a folder below `directory` step by step, so that no step can be a link.
-fn open_folder(directory: &Path, parents: &str, create: bool) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let mut folder = rustix::fs::open(directory, flags, Mode::empty())?;
-    for name in parents.split('/').filter(|name| !name.is_empty()) {
-        if create {
-            match rustix::fs::mkdirat(&folder, name, Mode::from_raw_mode(0o777)) {
-                Ok(()) | Err(Errno::EXIST) => {}
-                Err(error) => return Err(error),
-            }
+impl Old {
+    fn read(file: File) -> Result<Self, Refusal> {
+        let mut bytes = Vec::new();
+        file.take(DIFF_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|_| Refusal::Failed)?;
+        let is_small = bytes.len() as u64 <= DIFF_MAX_BYTES;
+        Ok(String::from_utf8(bytes).ok().filter(|_| is_small).map_or(Self::Other, Self::Text))
+    }
+}
+
+impl From<Errno> for Refusal {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::LOOP => Self::Link,
+            Errno::NOTDIR => Self::NotAFolder,
+            Errno::NOTSUP | Errno::ISDIR => Self::NotAFile,
+            _ => Self::Failed,
         }
-        folder = rustix::fs::openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+    }
+}
+
+/// Opens a folder below `directory` and makes what is missing of it.
+fn make_folder(directory: &Path, path: &str) -> Result<OwnedFd, Refusal> {
+    let root = Root::open(directory)?;
+    let open = |path: &str| Ok::<_, Refusal>(root.open_directory(&ExportPath::parse(path).ok_or(Refusal::Path)?)?);
+    let mut folder = open("")?;
+    let ends = path.match_indices('/').map(|(end, _)| end).chain(Some(path.len()).filter(|end| *end > 0));
+    for path in ends.map(|end| &path[..end]) {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        match mkdirat(&folder, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+        folder = open(path)?;
     }
     Ok(folder)
 }
 
-fn read_old(folder: &OwnedFd, name: &str) -> Result<Option<Old>, Refusal> {
-    // Without blocking, because opening a named pipe would wait for its other end.
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = match rustix::fs::openat(folder, name, flags, Mode::empty()) {
-        Ok(file) => std::fs::File::from(file),
-        Err(Errno::NOENT) => return Ok(None),
-        Err(Errno::LOOP) => return Err(Refusal::NotAFile),
-        Err(error) => return Err(refusal(error)),
-    };
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Err(Refusal::NotAFile);
+fn write_new(folder: &OwnedFd, name: &str, mode: Option<Mode>, bytes: &[u8]) -> Result<(), Refusal> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = openat(folder, name, flags, Mode::from_raw_mode(0o666))?;
+    if let Some(mode) = mode {
+        fchmod(&file, mode)?;
     }
-    let mut bytes = Vec::new();
-    file.take(DIFF_MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|_| Refusal::Failed)?;
-    let is_small = bytes.len() as u64 <= DIFF_MAX_BYTES;
-    Ok(Some(String::from_utf8(bytes).ok().filter(|_| is_small).map_or(Old::Other, Old::Text)))
-}
-
-fn refusal(error: Errno) -> Refusal {
-    match error {
-        Errno::LOOP | Errno::NOTDIR => Refusal::NotAFolder,
-        Errno::ISDIR => Refusal::NotAFile,
-        _ => Refusal::Failed,
-    }
+    File::from(file).write_all(bytes).map_err(|_| Refusal::Failed)
 }
 
 /// Largest old file that is compared.
@@ -197,10 +201,10 @@ mod tests {
             ("", Refusal::Path),
             ("folder/../../file", Refusal::Path),
             (".itookit-upload-x", Refusal::Path),
-            ("link/file", Refusal::NotAFolder),
+            ("link/file", Refusal::Link),
             ("plain/file", Refusal::NotAFolder),
-            ("file-link", Refusal::NotAFile),
-            ("dangling", Refusal::NotAFile),
+            ("file-link", Refusal::Link),
+            ("dangling", Refusal::Link),
             ("folder", Refusal::NotAFile),
         ] {
             assert_eq!(Change::plan(root, path, "bad".to_owned()).unwrap_err(), expected, "{path}");
@@ -215,10 +219,10 @@ mod tests {
         let root = workspace.path();
         let change = Change::plan(root, "a/file", "bad".to_owned()).unwrap();
         symlink(outside.path(), root.join("a")).unwrap();
-        assert_eq!(change.apply().unwrap_err(), Refusal::NotAFolder);
+        assert_eq!(change.apply().unwrap_err(), Refusal::Link);
         let change = Change::plan(root, "file", "bad".to_owned()).unwrap();
         symlink(outside.path().join("file"), root.join("file")).unwrap();
-        assert_eq!(change.apply().unwrap_err(), Refusal::NotAFile);
+        assert_eq!(change.apply().unwrap_err(), Refusal::Link);
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0);
     }
 

@@ -6,7 +6,6 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use cells_protocol::harness::Session as SessionView;
 use cells_protocol::ids::{NativeId, WorkspaceId};
@@ -17,6 +16,7 @@ use super::active::Active;
 use super::history::{LastTurn, Page, Summary};
 use super::record::{Header, Item, Record, TurnEnd, TurnStatus};
 use super::store::Store;
+use crate::harness::clock::now_ms;
 use crate::harness::plugin::ToolError;
 use crate::harness::ring::EventRing;
 
@@ -288,11 +288,6 @@ pub(super) fn title(prompt: &str) -> String {
     let mut characters = line.chars().map(|character| if character.is_control() { ' ' } else { character });
     let title: String = characters.by_ref().take(TITLE_MAX_CHARS).collect();
     if characters.next().is_some() { format!("{title}…") } else { title }
-}
-
-/// Now, in Unix milliseconds.
-pub(super) fn now_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Items grouped into turns, in their order. An item without a turn stands in an element without an id.

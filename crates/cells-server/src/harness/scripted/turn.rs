@@ -15,8 +15,9 @@ use super::record::{Item, TurnStatus};
 use super::report::{Report, code_span};
 use super::requests::{Answer, Decision, RequestKind, questions};
 use super::script::Step;
-use super::session::{Session, now_ms};
+use super::session::Session;
 use super::shell::{self, End};
+use crate::harness::clock::now_ms;
 use crate::harness::plugin::ToolError;
 
 /// A turn and what it has done so far.
