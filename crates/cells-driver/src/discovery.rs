@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use cells_protocol::capabilities::{Exports, ServerCapabilities};
-use cells_protocol::discovery::{CAPABILITY_TOOLS, CellsDescriptor, find_document};
+use cells_protocol::discovery::{CAPABILITY_TOOLS, CellsDescriptor, DiscoverResult, find_document};
 use cells_protocol::endpoint::Endpoint;
 use cells_protocol::error::ErrorKind;
 use cells_protocol::json::{self, Malformed};
 use cells_protocol::limits::JSON_REPLY_MAX_BYTES;
-use cells_protocol::mcp::ToolName;
-use serde::Deserialize;
+use cells_protocol::mcp::ToolPage;
 use serde_json::{Value, json};
 
 use crate::budget::Budget;
@@ -142,27 +141,15 @@ impl Link {
     }
 
     async fn server_discover(&self, mcp: &Endpoint, budget: &Budget) -> Result<Value> {
-        #[derive(Deserialize)]
-        struct Discovered {
-            #[serde(default, rename = "_meta")]
-            meta: Value,
-        }
         let call = self.mcp_call(mcp.without_trailing_slash(), DISCOVER, "server/discover", None, json!({}));
         let reply = self.ask_unpinned(call, budget).await?;
         let result = self.rpc_result(&reply.call, &reply.body)?.get().as_bytes();
-        let discovered: Discovered = parsed(DISCOVER, json::parse("the result of server/discover", result))?;
+        let discovered: DiscoverResult = parsed(DISCOVER, json::parse("the result of server/discover", result))?;
         Ok(discovered.meta)
     }
 
     /// The newest capability tool that the node lists.
     async fn listed_capability_tool(&self, mcp: &Endpoint, budget: &Budget) -> Result<Option<&'static str>> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Page {
-            tools: Vec<ToolName>,
-            #[serde(default)]
-            next_cursor: Option<String>,
-        }
         let mut names = Vec::new();
         let mut cursor: Option<String> = None;
         for _ in 0..TOOL_PAGES_MAX {
@@ -170,7 +157,7 @@ impl Link {
             let call = self.mcp_call(mcp.without_trailing_slash(), DISCOVER, "tools/list", None, params);
             let reply = self.ask_unpinned(call, budget).await?;
             let result = self.rpc_result(&reply.call, &reply.body)?.get().as_bytes();
-            let page: Page = parsed(DISCOVER, json::parse("the list of tools", result))?;
+            let page: ToolPage = parsed(DISCOVER, json::parse("the list of tools", result))?;
             names.extend(page.tools.into_iter().map(|tool| tool.name));
             if names.iter().any(|name| name == CAPABILITY_TOOLS[0]) || page.next_cursor.is_none() {
                 return Ok(CAPABILITY_TOOLS.into_iter().find(|tool| names.iter().any(|name| name == tool)));

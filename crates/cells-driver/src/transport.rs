@@ -3,11 +3,9 @@
 
 use bytes::{Bytes, BytesMut};
 use cells_machines::backoff::{get_retry_delay_ms, parse_retry_after};
-use cells_protocol::error::{ErrorKind, kind_of_reply};
+use cells_protocol::error::{ErrorKind, code_of_body, kind_of_reply};
 use cells_protocol::files::digits;
 use cells_protocol::limits::ERROR_BODY_MAX_BYTES;
-use cells_protocol::text::is_code;
-use serde::Deserialize;
 
 use crate::budget::Budget;
 use crate::error::{CONNECT, Error, Result, Retry};
@@ -128,11 +126,7 @@ impl Link {
         body: &[u8],
         retry_after_ms: Option<u64>,
     ) -> Error {
-        #[derive(Deserialize)]
-        struct Body {
-            code: String,
-        }
-        let code = serde_json::from_slice(body).ok().map(|body: Body| body.code).filter(|code| is_code(code));
+        let code = code_of_body(body);
         if code.as_deref() == Some(AUTHORIZATION_CHANGED) {
             self.revoke();
             return authorization_changed(operation).with_status(status);
