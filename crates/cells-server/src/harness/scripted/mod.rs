@@ -30,6 +30,25 @@ use std::sync::Arc;
 use super::plugin::{DriverContext, HarnessDriver, HarnessPlugin, ProfileConfig};
 
 /// Makes drivers for profiles of the kind `scripted`.
+///
+/// ```
+/// use std::sync::Arc;
+/// use cells_protocol::ids::{ProfileId, WorkspaceId};
+/// use cells_server::harness::plugin::{DriverContext, HarnessPlugin, ProfileConfig};
+/// use cells_server::harness::ring::EventRing;
+/// use cells_server::harness::scripted::ScriptedPlugin;
+///
+/// let profile = ProfileConfig {
+///     id: ProfileId::new("main")?,
+///     kind: "scripted".to_owned(),
+///     workspaces: vec![(WorkspaceId::new("demo")?, std::env::temp_dir())],
+///     home: std::env::temp_dir(),
+/// };
+/// let context = DriverContext { ring: Arc::new(EventRing::new([7; 16])) };
+/// let driver = ScriptedPlugin.create(&profile, context)?;
+/// assert!(driver.descriptor().capabilities.slash_commands);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ScriptedPlugin;
 
