@@ -70,7 +70,7 @@ fn commands() {
     let accepts = |member: &str, value: Value| {
         let mut result = json!({"commandId": "r1", "name": "status", "state": "completed", "turnId": null});
         result[member] = value;
-        CommandResult::from_receipt(result, &request_id, &epoch, &name).is_ok()
+        CommandResult::from_receipt(&result, &request_id, &epoch, &name).is_ok()
     };
     check_up_to("preview", COMMAND_PREVIEW_MAX_BYTES, |size| accepts("preview", "x".repeat(size).into()));
     let reference = |bytes: u64| {

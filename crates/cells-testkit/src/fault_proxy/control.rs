@@ -6,7 +6,7 @@
 //! | request | does |
 //! |---|---|
 //! | `PUT /plan` | replaces the plan; body: a [`Plan`] as JSON |
-//! | `GET /counts` | answers [`Counts`](super::Counts) as JSON |
+//! | `GET /counts` | answers [`Counts`] as JSON |
 //! | `DELETE /counts` | counts from zero again |
 //! | `POST /refuse` | closes the port and every connection |
 //! | `POST /listen` | opens the port again |
