@@ -5,9 +5,8 @@ use cells_machines::receipts::Observation;
 use cells_protocol::error::{ErrorKind, kind_of_tool_code};
 use cells_protocol::json::Malformed;
 use cells_protocol::limits::{ERROR_BODY_MAX_BYTES, MCP_REPLY_MAX_BYTES};
-use cells_protocol::mcp::{self, ClientInfo, Reply, RpcError, ToolFailure, ToolResult};
+use cells_protocol::mcp::{self, ClientInfo, Reply, RpcError, ToolFailure, ToolResult, error_of_body, is_answer};
 use cells_protocol::text::prefix;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
@@ -158,16 +157,12 @@ impl Link {
     }
 
     async fn refusal(&self, operation: &'static str, response: HttpResponse) -> McpFailure {
-        #[derive(Deserialize)]
-        struct Body {
-            error: RpcError,
-        }
         let status = response.status;
         let retry_after_ms = retry_after_ms(&response);
         let body = read_all(operation, response, ERROR_BODY_MAX_BYTES).await.unwrap_or_default();
-        let error = match serde_json::from_slice(&body) {
-            Ok(Body { error }) => rpc_error(operation, &error).with_status(status),
-            Err(_) => self.error_of(operation, status, &body, retry_after_ms),
+        let error = match error_of_body(&body) {
+            Some(error) => rpc_error(operation, &error).with_status(status),
+            None => self.error_of(operation, status, &body, retry_after_ms),
         };
         let code = error.remote_code().map(str::to_owned);
         McpFailure { observation: Observation::HttpStatus { status, code }, error }
@@ -176,21 +171,12 @@ impl Link {
 
 /// The first message of an event stream that answers `call`; everything else in it is a notification.
 async fn message_from_stream(call: &McpCall, mut response: HttpResponse) -> Result<Bytes> {
-    #[derive(Deserialize)]
-    struct Peek {
-        #[serde(default)]
-        id: Value,
-        #[serde(default)]
-        method: Option<Value>,
-    }
     let operation = call.call.operation;
     let mut decoder = SseDecoder::new(usize::try_from(MCP_REPLY_MAX_BYTES).unwrap_or(usize::MAX));
     while let Some(chunk) = response.body.next_chunk().await.map_err(|error| host_error(operation, error))? {
         decoder.push(chunk);
         while let Some(event) = decoder.next_event().map_err(|error| Error::protocol(operation, error))? {
-            let is_answer = serde_json::from_str(&event.data)
-                .is_ok_and(|peek: Peek| peek.method.is_none() && (peek.id == call.id.as_str() || peek.id.is_null()));
-            if is_answer {
+            if is_answer(event.data.as_bytes(), &call.id) {
                 return Ok(event.data.into());
             }
         }

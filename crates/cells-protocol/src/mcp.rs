@@ -1,5 +1,6 @@
 //! The narrow part of MCP revision 2026-07-28 that the driver speaks (`harness.md` §1).
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -94,6 +95,28 @@ impl<'a> Reply<'a> {
             (Some(_), None) | (None, Some(_)) => Err(Malformed::new(WHAT, "answers another request")),
         }
     }
+}
+
+/// Whether a message of a streamed reply answers the request `id`. Others are notifications, or answer somebody else.
+pub fn is_answer(message: &[u8], id: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Peek {
+        #[serde(default)]
+        id: Value,
+        #[serde(default)]
+        method: Option<IgnoredAny>,
+    }
+    serde_json::from_slice(message)
+        .is_ok_and(|peek: Peek| peek.method.is_none() && (peek.id == id || peek.id.is_null()))
+}
+
+/// The JSON-RPC error in the body of a failing HTTP reply, if it holds one.
+pub fn error_of_body(body: &[u8]) -> Option<RpcError> {
+    #[derive(Deserialize)]
+    struct Body {
+        error: RpcError,
+    }
+    serde_json::from_slice(body).ok().map(|body: Body| body.error)
 }
 
 /// The result of `tools/call`, read without parsing the copy in `content`.
