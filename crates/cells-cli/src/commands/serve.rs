@@ -1,9 +1,8 @@
 use std::io::{IsTerminal, Write};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cells_server::{Credential, ExportConfig, LogLevel, Node, Secret, ServeConfig, ServeError, TlsFiles};
+use cells_server::{Credential, LogLevel, Node, Secret, ServeConfig, ServeError, TlsFiles};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::LevelFilter;
@@ -19,13 +18,13 @@ use super::{block_on, fail};
 pub(crate) struct Serve {
     /// Serve the directory PATH as NAME; read-only unless `:rw` follows. Repeat for more. Replaces the file's exports
     #[arg(long = "export", value_name = "NAME=PATH[:rw]")]
-    exports: Vec<ExportConfig>,
+    exports: Vec<String>,
     /// Where the node keeps identity, receipts and agent history [default: `cells` in your state directory]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
     /// Address to listen on; port 0 takes a free one [default: 127.0.0.1:4477]
     #[arg(long, value_name = "ADDR:PORT")]
-    listen: Option<SocketAddr>,
+    listen: Option<String>,
     /// Allow a web origin, or every one with `*`. Repeat for more. Replaces the file's origins
     #[arg(long = "allow-origin", value_name = "URL")]
     allowed_origins: Vec<String>,
@@ -46,7 +45,7 @@ pub(crate) struct Serve {
     insecure_http: bool,
     /// How much to log on standard error: off, error, warn, info, debug or trace [default: info]
     #[arg(long, value_name = "LEVEL")]
-    log_level: Option<LogLevel>,
+    log_level: Option<String>,
 }
 
 impl Serve {
@@ -78,7 +77,7 @@ impl Serve {
     fn into_config(self) -> Result<ServeConfig, ServeError> {
         let mut config = self.config.as_deref().map_or_else(|| Ok(ServeConfig::default()), ServeConfig::from_file)?;
         if !self.exports.is_empty() {
-            config.exports = self.exports;
+            config.exports = self.exports.iter().map(|export| export.parse()).collect::<Result<_, _>>()?;
         }
         if !self.allowed_origins.is_empty() {
             config.allowed_origins = self.allowed_origins;
@@ -87,8 +86,14 @@ impl Serve {
             config.tls = Some(TlsFiles { cert, key });
         }
         config.state = self.state.or(config.state);
-        config.listen = self.listen.unwrap_or(config.listen);
-        config.log_level = self.log_level.unwrap_or(config.log_level);
+        if let Some(listen) = self.listen {
+            let wrong =
+                |_| ServeError::Config(format!("address `{listen}`: write ADDR:PORT, for example 127.0.0.1:4477"));
+            config.listen = listen.parse().map_err(wrong)?;
+        }
+        if let Some(level) = self.log_level {
+            config.log_level = level.parse()?;
+        }
         config.insecure_http |= self.insecure_http;
         config.new_key = self.new_key;
         config.credential = with_environment_key(config.credential)?;

@@ -135,10 +135,12 @@ impl Download {
         Ok(bytes.into())
     }
 
-    /// Bytes that changed while they were sent do not belong to the revision in the header: the last piece is kept back.
+    /// Bytes that were written while they were sent do not belong to the revision in the header: the last piece is kept
+    /// back. A file that was only renamed, replaced or removed is still the promised one.
     fn check_promise(&self) -> Result<(), Errno> {
+        let written = |stat: &Statx| (stat.stx_size, stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec);
         match &self.promised {
-            Some(promised) if revision(promised) != revision(&stat_open(self.file.as_fd())?) => Err(Errno::STALE),
+            Some(promised) if written(promised) != written(&stat_open(self.file.as_fd())?) => Err(Errno::STALE),
             _ => Ok(()),
         }
     }

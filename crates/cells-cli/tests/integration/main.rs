@@ -1,0 +1,5 @@
+//! The program `cells` as a person or a script meets it.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first thing that cannot be")]
+
+mod serve;

@@ -1,0 +1,9 @@
+mod auth;
+mod confinement;
+mod content;
+mod cors;
+mod deadline;
+mod discovery;
+mod entries;
+mod malformed;
+mod stat;
