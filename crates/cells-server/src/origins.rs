@@ -33,7 +33,6 @@ impl Origins {
 
     /// Whether a request with this `Origin` header may be answered; without the header it always may. The file routes
     /// do not ask: there a browser refuses the reply by itself, because it lacks the CORS headers.
-    #[allow(dead_code)] // asked by the MCP routes
     pub(crate) fn allows(&self, origin: Option<&HeaderValue>) -> bool {
         match (self, origin) {
             (_, None) => true,
