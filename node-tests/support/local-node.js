@@ -1,15 +1,18 @@
 // A node as a process of its own, which a test can kill and start again.
 import { kill, startAnnounced } from './process.js';
 
-/** Runs `cells serve`; `exports` are what stands after `--export`, such as `notes=/a/folder:rw`. */
+/**
+ * Runs `cells serve`; `exports` are what stands after `--export`, such as `notes=/a/folder:rw`, `args` any further
+ * arguments.
+ */
 export class LocalNode {
   #options;
   #child;
 
   /** Starts a node on a free port and waits until it is ready. */
-  static async start({ program, exports, state, apiKey }) {
+  static async start({ program, exports, state, apiKey, args = [] }) {
     const node = new LocalNode();
-    node.#options = { program, exports, state, apiKey };
+    node.#options = { program, exports, state, apiKey, args };
     await node.#run('127.0.0.1:0');
     return node;
   }
@@ -30,11 +33,10 @@ export class LocalNode {
   }
 
   async #run(listen) {
-    const { program, exports, state, apiKey } = this.#options;
-    const args = ['serve', '--state', state, '--listen', listen, '--log-level', 'error'];
-    const { child, announced } = await startAnnounced(program, [...args, ...exports.flatMap((one) => ['--export', one])], {
-      env: { CELLS_API_KEY: apiKey },
-    });
+    const { program, exports, state, apiKey, args } = this.#options;
+    const all = ['serve', '--state', state, '--listen', listen, '--log-level', 'error', ...args];
+    for (const one of exports) all.push('--export', one);
+    const { child, announced } = await startAnnounced(program, all, { env: { CELLS_API_KEY: apiKey } });
     this.#child = child;
     Object.assign(this, announced); // endpoint, mcpUrl, serverId
   }

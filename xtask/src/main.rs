@@ -1,6 +1,9 @@
 //! Developer commands of this repository; `cargo xtask --help` lists them.
 
+mod app;
+mod bench;
 mod check;
+mod demo;
 mod npm;
 mod repo;
 mod setup;
@@ -32,6 +35,10 @@ enum Verb {
     Test,
     /// Builds and packs the npm package: target/npm/*.tgz, and its sizes in target/npm/size.json
     Npm,
+    /// The driver's main job against a local node, natively and in Node: target/demo/report.json
+    Demo,
+    /// The driver against its peers: target/bench/report.json
+    Bench,
 }
 
 fn main() -> ExitCode {
@@ -40,6 +47,8 @@ fn main() -> ExitCode {
         Verb::Check { filter } => check::check(filter.as_deref()),
         Verb::Test => test::test(),
         Verb::Npm => setup::setup().and_then(|setup| npm::npm(&setup)).map(|_| true),
+        Verb::Demo => demo::demo(),
+        Verb::Bench => bench::bench(),
     };
     match ok {
         Ok(true) => ExitCode::SUCCESS,

@@ -2,6 +2,7 @@
 
 mod arrows;
 mod documents;
+mod invariants;
 mod licences;
 mod tidy;
 
@@ -56,6 +57,7 @@ const CHECKS: &[Check] = &[
     ("documents", |_| documents::name_what_exists()),
     ("README code", |_| documents::readme_shows_tested_code()),
     ("dependency arrows", |_| arrows::dependency_arrows()),
+    ("invariants", |_| invariants::invariants()),
     ("licences", |_| licences::licences()),
     ("TypeScript types", typescript),
     ("clippy", |_| {

@@ -15,7 +15,6 @@ use crate::{repo, shell};
 /// A browser that tests can drive.
 #[derive(Debug, Clone)]
 pub(crate) struct Browser {
-    #[allow(dead_code)]
     /// The browser.
     pub(crate) chromium: PathBuf,
     /// The program that drives it.

@@ -18,7 +18,6 @@ pub(crate) struct NpmPackages {
 }
 
 impl NpmPackages {
-    #[allow(dead_code)]
     /// Node in the folder whose `node_modules` has the packages.
     pub(crate) fn node(&self) -> Command {
         let mut node = Command::new("node");

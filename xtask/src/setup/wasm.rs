@@ -36,7 +36,6 @@ impl WasmTools {
         cargo
     }
 
-    #[allow(dead_code)]
     /// The program `wasm-bindgen`.
     pub(crate) fn wasm_bindgen(&self) -> PathBuf {
         self.tools.join("wasm-bindgen")

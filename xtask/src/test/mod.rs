@@ -3,7 +3,10 @@
 mod output;
 mod report;
 
+use serde_json::json;
+
 use crate::{
+    app, npm, repo,
     setup::{self, Setup},
     shell,
 };
@@ -15,15 +18,53 @@ pub(crate) fn test() -> anyhow::Result<bool> {
     let mut report = Report::default();
     let setup = report.timed("setup", setup::setup)?;
     native(&mut report)?;
+    node(&mut report, &setup)?;
     wasm(&mut report, &setup)?;
     Ok(report.finish())
 }
 
 fn native(report: &mut Report) -> anyhow::Result<()> {
-    let build = ["test", "--workspace", "--locked", "--no-run"];
-    if report.suite("native build", &mut shell::cargo(build))? {
+    // Tests and examples share their features with the programs that other suites start, so nothing is built twice.
+    let programs = ["build", "--workspace", "--locked", "--bins", "--examples"];
+    let tests = ["test", "--workspace", "--locked", "--no-run"];
+    if report.suite("native build", &mut shell::cargo(tests))?
+        && report.suite("native programs", &mut shell::cargo(programs))?
+    {
         report.suite("native", &mut shell::cargo(["test", "--workspace", "--locked", "--no-fail-fast"]))?;
     }
+    Ok(())
+}
+
+/// The packed npm package in Node, in bundlers and in Chromium, and what README.md shows.
+fn node(report: &mut Report, setup: &Setup) -> anyhow::Result<()> {
+    let packages = match (&setup.wasm, &setup.npm) {
+        (Ok(_), Ok(packages)) => packages,
+        (Err(missing), _) | (_, Err(missing)) => {
+            report.skip("npm package", missing);
+            report.skip("README", missing);
+            return Ok(());
+        }
+    };
+    let Some(package) = report.required("npm build", || npm::npm(setup)) else { return Ok(()) };
+    let programs = repo::build_dir().join("debug");
+    let chromium = setup.browser.as_ref().ok().map(|browser| &browser.chromium);
+    let no_chromium = setup.browser.as_ref().err().map(ToString::to_string);
+
+    let test = ["--test", "--test-reporter=spec"];
+    let options = json!({
+        "programs": programs, "package": package, "chromium": chromium, "noChromium": no_chromium,
+    });
+    let mut command = packages.node();
+    report.suite("npm package", command.args(test).arg("tests/").env("CELLS_TESTS", options.to_string()))?;
+
+    let Some(app) = report.required("README build", || app::install(&repo::output("readme")?, &package, "examples"))
+    else {
+        return Ok(());
+    };
+    let options = json!({ "programs": programs, "app": app, "chromium": chromium, "noChromium": no_chromium });
+    let mut command = packages.node();
+    let file = "examples/readme.test.js";
+    report.suite("README", command.args(test).arg(file).env("CELLS_README", options.to_string()))?;
     Ok(())
 }
 

@@ -61,6 +61,20 @@ impl Report {
         Ok(failed == 0)
     }
 
+    /// Runs a step that later suites need; when it fails, that counts as one failed test.
+    pub(crate) fn required<T>(&mut self, name: &str, run: impl FnOnce() -> anyhow::Result<T>) -> Option<T> {
+        println!("\n=== {name}");
+        match self.timed(name, run) {
+            Ok(done) => Some(done),
+            Err(error) => {
+                println!("=== {name}: failed: {error:#}");
+                self.failed += 1;
+                self.failed_suites.push(name.to_owned());
+                None
+            }
+        }
+    }
+
     /// A suite that cannot run here.
     pub(crate) fn skip(&mut self, name: &str, reason: &impl fmt::Display) {
         println!("\n=== {name}: skipped: {reason}");
