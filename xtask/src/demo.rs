@@ -1,10 +1,10 @@
 //! `cargo xtask demo`: the driver's main job against a local node, natively and in Node.
 
 use std::{
-    fs,
+    env, fs,
     io::{BufWriter, Write as _},
     path::{Path, PathBuf},
-    process::Command,
+    process::{self, Command},
 };
 
 use anyhow::Context as _;
@@ -25,21 +25,20 @@ pub(crate) fn demo() -> anyhow::Result<bool> {
     let folder = repo::output("demo")?;
     fs::remove_dir_all(&folder).context("cannot remove what the demo before left")?;
 
+    let app = app::install(&folder, &package, "demo")?;
+
     let mut steps = Vec::new();
     for host in HOSTS {
-        let own = folder.join(host);
-        make_scratch(&own.join("scratch"))?;
-        let report = own.join("report.json");
+        let scratch = Scratch::make()?;
+        let report = folder.join(format!("{host}.json"));
         println!();
         let mut command = match host {
-            "native" => programs.native(&own, &report),
-            _ => programs.node(packages, &app::install(&own, &package, "demo")?, &own, &report),
+            "native" => programs.native(&scratch.folder, &report),
+            _ => programs.node(packages, &app, &scratch.folder, &report),
         };
         // Its own exit status says no more than its report.
         shell::lines(&mut command, |line| println!("{line}"))?;
         steps.extend(reported(host, &report));
-        // The large file has been compared; the state of the node stays for who wants to look.
-        fs::remove_dir_all(own.join("scratch")).context("cannot remove the scratch export")?;
     }
 
     let report = json!({ "steps": steps });
@@ -93,22 +92,39 @@ impl Programs {
     }
 }
 
-/// An export with 1,200 entries and a file of 64 MiB.
-fn make_scratch(folder: &Path) -> anyhow::Result<()> {
-    let entries = folder.join("entries");
-    fs::create_dir_all(&entries).context("cannot create the scratch export")?;
-    for number in 0..1_200 {
-        fs::write(entries.join(format!("entry-{number:04}.txt")), format!("This is entry {number}.\n"))?;
+/// A folder outside of the repository, because a node shares no file under two names. Removed when it is dropped.
+struct Scratch {
+    folder: PathBuf,
+}
+
+impl Scratch {
+    /// Makes an export with 1,200 entries and a file of 64 MiB, and leaves room for the state of a node.
+    fn make() -> anyhow::Result<Scratch> {
+        let scratch = Scratch { folder: env::temp_dir().join(format!("cells-demo-{}", process::id())) };
+        let export = scratch.folder.join("scratch");
+        let entries = export.join("entries");
+        fs::create_dir_all(&entries).with_context(|| format!("cannot create {}", entries.display()))?;
+        for number in 0..1_200 {
+            fs::write(entries.join(format!("entry-{number:04}.txt")), format!("This is entry {number}.\n"))?;
+        }
+        let mut large = BufWriter::new(fs::File::create(export.join("large.bin"))?);
+        let mut word: u64 = 0x9e37_79b9_7f4a_7c15;
+        for _ in 0..64 * 1024 * 1024 / size_of::<u64>() {
+            word ^= word << 13; // xorshift: any bytes that do not repeat
+            word ^= word >> 7;
+            word ^= word << 17;
+            large.write_all(&word.to_le_bytes())?;
+        }
+        large.flush().context("cannot write the large file of the scratch export")?;
+        Ok(scratch)
     }
-    let mut large = BufWriter::new(fs::File::create(folder.join("large.bin"))?);
-    let mut word: u64 = 0x9e37_79b9_7f4a_7c15;
-    for _ in 0..64 * 1024 * 1024 / size_of::<u64>() {
-        word ^= word << 13; // xorshift: any bytes that do not repeat
-        word ^= word >> 7;
-        word ^= word << 17;
-        large.write_all(&word.to_le_bytes())?;
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed lies where the system cleans up.
+        let _ = fs::remove_dir_all(&self.folder);
     }
-    large.flush().context("cannot write the large file of the scratch export")
 }
 
 /// One row for each step, also for those that a host did not come to.
