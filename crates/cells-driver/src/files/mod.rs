@@ -45,8 +45,8 @@ impl FileClient {
     /// Attributes of `path`; `None` when it does not exist. A failure is never reported as missing.
     ///
     /// The call joins the batch when it is made, not when it is awaited: calls made in one turn share requests of at most
-    /// 256 distinct paths, also when they are awaited one by one. The batch goes out when one of them is awaited, at the
-    /// latest after 1 ms. Dropping the future leaves the batch; the last one out aborts the request.
+    /// 256 distinct paths, also when they are awaited one by one. The batch goes out when one of them is awaited.
+    /// Dropping the future leaves the batch; the last one out aborts the request.
     ///
     /// # Errors
     /// `EINVAL` for a path that no export can have; `EACCES`, `ENOTDIR`, `ECAPABILITY` of this path; any error of the

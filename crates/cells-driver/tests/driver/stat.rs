@@ -97,6 +97,7 @@ fn one_caller_leaves_by_itself_and_the_last_one_aborts_the_request() {
     let mut first = Box::pin(files.stat("a", options));
     let second = files.stat("a", within(2_000));
     let third = files.stat("a", within(3_000));
+    assert!(host.block_on(async { futures::poll!(first.as_mut()) }).is_pending());
     host.run_for(500);
     assert_eq!(batch_sizes(&host), [1]);
     cancel.cancel();
@@ -131,16 +132,23 @@ fn a_call_that_nobody_waits_for_is_not_sent() {
     host.run_for(1_000);
     assert_eq!(host.requests().len(), 0);
     assert!(host.block_on(files.stat("c", OperationOptions::default())).is_ok(), "the batch works on");
+    drop(files.stat("d", OperationOptions::default()));
+    drop(files);
+    host.run_for(1_000);
+    assert!(host.run_ended(), "nothing is left to do");
 }
 
 #[test]
-fn a_batch_that_nobody_awaits_goes_out_soon() {
+fn a_batch_goes_out_when_one_of_its_calls_is_awaited() {
     let host = host(|_| None);
     let files = files(&host);
-    let call = files.stat("a", OperationOptions::default());
-    host.run_for(1);
-    assert_eq!(batch_sizes(&host), [1]);
-    assert!(host.block_on(call).is_ok());
+    let first = files.stat("a", OperationOptions::default());
+    host.run_for(1_000);
+    let second = files.stat("b", OperationOptions::default());
+    assert_eq!(batch_sizes(&host), <[usize; 0]>::default());
+    assert!(host.block_on(second).is_ok());
+    assert_eq!(batch_sizes(&host), [2]);
+    assert!(host.block_on(first).is_ok());
 }
 
 #[test]
@@ -165,7 +173,8 @@ fn callbacks_get_their_results_without_a_future() {
 fn a_client_that_is_not_driven_fails_its_calls() {
     let host = host(|request| request.path().ends_with("/stat").then(FakeReply::never));
     let files = files(&host);
-    let pending = files.stat("a", OperationOptions::default());
+    let mut pending = files.stat("a", OperationOptions::default());
+    assert!(host.block_on(async { futures::poll!(&mut pending) }).is_pending());
     host.run_for(10);
     host.drop_run();
     for call in [pending, files.stat("b", OperationOptions::default())] {

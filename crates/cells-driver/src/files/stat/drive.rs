@@ -47,8 +47,6 @@ struct Driver {
 
 /// A batch that is not complete.
 struct Gathering {
-    /// Ends the wait for somebody who awaits a call.
-    patience: Option<HostFuture<'static, ()>>,
     /// Running since a call was awaited.
     turn_end: Option<HostFuture<'static, ()>>,
     /// Calls made when it began.
@@ -80,7 +78,7 @@ impl Driver {
                     }
                     state.waker = Some(context.waker().clone());
                     let waits = self.gathering.as_ref().is_some_and(|gathering| gathering.turn_end.is_none());
-                    if waits && self.files.stats.is_awaited(state.generation) {
+                    if waits && self.files.stats.is_due(&state) {
                         continue;
                     }
                 }
@@ -113,19 +111,15 @@ impl Driver {
         }
     }
 
-    /// Sends the batch when somebody waits for it and a turn has passed without new calls.
+    /// Sends the batch when it is due and a turn has passed without new calls.
     fn gather(&mut self, now_ms: u64, context: &mut Context<'_>) {
         let stats = &self.files.stats;
         while let Some(gathering) = &mut self.gathering {
             match &mut gathering.turn_end {
                 None => {
-                    let generation = lock(&stats.state).generation;
-                    if !stats.is_awaited(generation) {
-                        let host = &self.files.link.core.host;
-                        let patience = gathering.patience.get_or_insert_with(|| host.sleep(PATIENCE_MS));
-                        if patience.poll_unpin(context).is_pending() {
-                            return;
-                        }
+                    let state = lock(&stats.state);
+                    if !stats.is_due(&state) {
+                        return;
                     }
                 }
                 Some(turn_end) => {
@@ -161,7 +155,7 @@ impl Driver {
     fn act(&mut self, action: StatAction) {
         match action {
             StatAction::AwaitTurnEnd => {
-                self.gathering = Some(Gathering { patience: None, turn_end: None, n_calls: 0, n_turns: 0 });
+                self.gathering = Some(Gathering { turn_end: None, n_calls: 0, n_turns: 0 });
             }
             StatAction::Send { request_id, paths, budget_ms } => {
                 let files = Arc::clone(&self.files);
@@ -214,7 +208,5 @@ fn outcome(result: Result<StatResult, StatFailure<Error>>) -> Result<Option<File
     }
 }
 
-/// How long a batch waits for somebody who awaits one of its calls.
-const PATIENCE_MS: u64 = 1;
 /// Turns with new calls after which a batch goes out all the same.
 const TURNS_MAX: u32 = 64;

@@ -111,8 +111,9 @@ impl StatPump {
         }
     }
 
-    fn is_awaited(&self, generation: u64) -> bool {
-        self.awaited.load(Ordering::Acquire) > generation
+    /// Whether the batch that is being collected may go out: somebody awaits it, or nobody is left who could.
+    fn is_due(&self, state: &State) -> bool {
+        state.waiters.is_empty() || self.awaited.load(Ordering::Acquire) > state.generation
     }
 
     /// Forgets a caller that has lost interest, and gives what it waited with.

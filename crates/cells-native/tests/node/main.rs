@@ -1,0 +1,10 @@
+//! The native client against a running local node, directly and through the fault proxy.
+
+// Helpers of tests fail like tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod stage;
+
+mod agent;
+mod faults;
+mod files;
