@@ -35,6 +35,9 @@ pub(crate) fn read(path: &str) -> anyhow::Result<String> {
 /// Every file of the repository, tracked or new, that is not ignored and not deleted; sorted.
 pub(crate) fn files() -> anyhow::Result<Vec<String>> {
     let list = shell::capture(Command::new("git").current_dir(root()).args([
+        // The clone may belong to somebody else than who checks it.
+        "-c",
+        "safe.directory=*",
         "ls-files",
         "--cached",
         "--others",

@@ -6,6 +6,9 @@ use std::{
     io::{BufRead as _, BufReader},
     path::PathBuf,
     process::{Command, ExitStatus, Stdio},
+    sync::mpsc::{self, RecvTimeoutError},
+    thread,
+    time::Duration,
 };
 
 use anyhow::{Context as _, bail, ensure};
@@ -37,6 +40,7 @@ pub(crate) fn capture(command: &mut Command) -> anyhow::Result<String> {
 }
 
 /// Runs the command and hands over each line of its output, standard and error output in the order they were written.
+/// A program that it leaves behind with its output open is not waited for.
 pub(crate) fn lines(command: &mut Command, mut line: impl FnMut(&str)) -> anyhow::Result<ExitStatus> {
     println!("$ {}", shown(command));
     let (reader, writer) = std::io::pipe()?;
@@ -44,8 +48,21 @@ pub(crate) fn lines(command: &mut Command, mut line: impl FnMut(&str)) -> anyhow
     let mut child = command.spawn().with_context(|| format!("cannot start {}", shown(command)))?;
     // The command holds the writing ends; as long as it does, the pipe does not end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    for text in BufReader::new(reader).split(b'\n') {
-        line(&String::from_utf8_lossy(&text?));
+    let (sender, received) = mpsc::channel();
+    thread::spawn(move || {
+        for text in BufReader::new(reader).split(b'\n').map_while(Result::ok) {
+            if sender.send(text).is_err() {
+                break;
+            }
+        }
+    });
+    let mut ended = None;
+    loop {
+        match received.recv_timeout(LAST_WORDS) {
+            Ok(text) => line(&String::from_utf8_lossy(&text)),
+            Err(RecvTimeoutError::Timeout) if ended.is_none() => ended = child.try_wait()?,
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+        }
     }
     Ok(child.wait()?)
 }
@@ -65,3 +82,6 @@ fn shown(command: &Command) -> String {
     }
     text
 }
+
+/// How long a program that ended may take until its last line is here.
+const LAST_WORDS: Duration = Duration::from_secs(1);
