@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use cells_protocol::error::ErrorKind;
+use futures::channel::oneshot;
 
 use crate::config::Identity;
 use crate::error::{CREDENTIAL, Error, Result};
@@ -49,17 +50,24 @@ pub trait CredentialResolver: MaybeSendSync {
 pub(crate) struct Credentials {
     secrets: Arc<Secrets>,
     resolver: Option<Box<dyn CredentialResolver>>,
+    /// Who waits for which secret to be set.
+    waiting: Mutex<Vec<(String, oneshot::Sender<()>)>>,
 }
 
 type Secrets = Mutex<BTreeMap<String, Secret>>;
 
 impl Credentials {
     pub(crate) fn new(resolver: Option<Box<dyn CredentialResolver>>) -> Self {
-        Self { secrets: Arc::default(), resolver }
+        Self { secrets: Arc::default(), resolver, waiting: Mutex::default() }
     }
 
     pub(crate) fn set(&self, reference: String, secret: Secret) -> CredentialRestore {
         let previous = lock(&self.secrets).insert(reference.clone(), secret);
+        let told = lock(&self.waiting).extract_if(.., |(waiting, _)| *waiting == reference).collect::<Vec<_>>();
+        for (_, sender) in told {
+            // Somebody who is gone needs not be told.
+            let _ = sender.send(());
+        }
         CredentialRestore { secrets: Arc::clone(&self.secrets), reference, previous }
     }
 
@@ -69,6 +77,26 @@ impl Credentials {
 
     pub(crate) fn clear_all(&self) {
         lock(&self.secrets).clear();
+    }
+
+    /// Resolves when the secret of `identity` is set again; never for anonymous.
+    pub(crate) fn renewed(&self, identity: &Identity) -> impl Future<Output = ()> + use<> {
+        let receiver = match identity {
+            Identity::Anonymous => None,
+            Identity::Bearer { reference } | Identity::Basic { reference, .. } => {
+                let (sender, receiver) = oneshot::channel();
+                let mut waiting = lock(&self.waiting);
+                waiting.retain(|(_, sender)| !sender.is_canceled());
+                waiting.push((reference.clone(), sender));
+                Some(receiver)
+            }
+        };
+        async move {
+            match receiver {
+                Some(receiver) => receiver.await.unwrap_or_default(),
+                None => std::future::pending().await,
+            }
+        }
     }
 
     /// Memory first, then the resolver.

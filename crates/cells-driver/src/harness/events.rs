@@ -28,7 +28,7 @@ pub enum TopicState {
     Online,
     /// Interrupted; connected again by itself.
     Offline,
-    /// Refused for good, until somebody subscribes again.
+    /// Refused for good: until somebody subscribes again, or, if it was for the credential, until that is set.
     Failed,
 }
 
@@ -224,8 +224,11 @@ impl Topic {
         inner.publish();
         if needs_stream {
             let (stop, stopped) = Cancellation::new();
-            inner.stop = Some(stop);
+            let before = inner.stop.replace(stop);
             drop(inner);
+            if let Some(before) = before {
+                before.cancel();
+            }
             if let Err(error) = stream::start(link, self, stopped) {
                 self.update(|machine| machine.handle_failed(error));
             }

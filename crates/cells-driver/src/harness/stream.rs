@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use cells_machines::backoff::Backoff;
-use cells_machines::event_topic::{TopicAction, TopicState};
+use cells_machines::event_topic::{EventTopic, TopicAction, TopicState};
 use cells_protocol::error::ErrorKind;
 use cells_protocol::events::{EventsRequest, Frame, TopicKind, TopicRequest};
 use cells_protocol::ids::{ClientId, TopicId};
@@ -14,7 +14,7 @@ use futures::future::{Either, select};
 
 use super::events::Topic;
 use crate::cancellation::{Cancellation, OperationOptions};
-use crate::error::{CONNECT, Error, Result, Retry};
+use crate::error::{CONNECT, CREDENTIAL, Error, Result, Retry};
 use crate::host::HttpBody;
 use crate::node::{AUTHORIZATION_CHANGED, Link, authorization_changed};
 use crate::sse::SseDecoder;
@@ -75,7 +75,15 @@ impl Stream {
         let host = &self.link.core.host;
         let mut backoff = Backoff::new();
         loop {
+            // From before the secret is used, so that no change is missed.
+            let renewed = self.link.core.credentials.renewed(&self.link.node.binding.identity);
             let (error, retry_after_ms) = match self.connect(&mut backoff).await {
+                End::Failed(error) if is_about_credential(&error) => {
+                    self.fail(error);
+                    renewed.await;
+                    self.topic.update(EventTopic::start_open);
+                    continue;
+                }
                 End::Failed(error) => return self.fail(error),
                 End::TopicFailed => return,
                 End::Reestablish => continue,
@@ -257,6 +265,11 @@ impl Stream {
         );
         Error::new(ErrorKind::Unsupported, SUBSCRIBE, message).with_reason(NODE_UPGRADE_REQUIRED)
     }
+}
+
+/// Whether another secret may help.
+fn is_about_credential(error: &Error) -> bool {
+    matches!(error.status(), Some(401 | 403)) || error.operation() == CREDENTIAL
 }
 
 /// The longest silence of a living stream.

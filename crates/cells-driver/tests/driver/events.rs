@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use cells_driver::{ErrorKind, EventCursor, HarnessClient, MutationOptions, ProfileId, Subscription, TopicState};
+use cells_driver::{
+    ErrorKind, EventCursor, HarnessClient, MutationOptions, ProfileId, Secret, Subscription, TopicState,
+};
 use cells_testkit::fake_host::{FakeHost, FakeReply, FakeRequest};
 use serde_json::{Value, json};
 
@@ -240,6 +242,28 @@ fn what_time_does_not_heal_fails_the_topic() {
             assert!(host.block_on(subscription.ready()).is_ok(), "{case}: which helps the others");
         }
     }
+}
+
+#[test]
+fn a_new_secret_gives_a_refused_stream_one_more_attempt() {
+    let refused = || FakeReply::status(401, &json!({"code": "EACCES"}));
+    let host = streams(vec![refused(), refused(), FakeReply::events(ready() + &open(1))]);
+    let client = client(&host);
+    let harness = client.harness(&connection()).unwrap();
+    let _subscription = harness.subscribe(&profile());
+    for (secret, n_requests, expected) in [
+        (None, 1, TopicState::Failed),
+        (Some(("home", "other")), 1, TopicState::Failed),
+        (Some(("office", "second")), 2, TopicState::Failed),
+        (Some(("office", "third")), 3, TopicState::Online),
+    ] {
+        if let Some((reference, secret)) = secret {
+            client.set_credential(reference, Secret::new(secret));
+        }
+        host.run_for(5_000);
+        assert_eq!((requests(&host).len(), state(&harness)), (n_requests, expected), "{secret:?}");
+    }
+    assert_eq!(requests(&host)[2].header("authorization"), Some("Bearer third"));
 }
 
 #[test]
