@@ -68,8 +68,7 @@ impl Budget {
                 return Poll::Ready(result);
             }
             if disposed_now.as_mut().poll(context).is_ready() {
-                let message = "the call was aborted, because the client was disposed of";
-                return Poll::Ready(Err(Error::new(ErrorKind::Cancelled, operation, message)));
+                return Poll::Ready(Err(aborted(operation)));
             }
             if cancelled_now.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(cancelled(operation)));
@@ -92,6 +91,11 @@ pub(crate) fn cancelled(operation: &'static str) -> Error {
 /// The error of a call that took too long.
 pub(crate) fn timed_out(operation: &'static str) -> Error {
     Error::new(ErrorKind::TimedOut, operation, "the time budget of the call is used up")
+}
+
+/// The error of a call that was under way when its client was disposed of.
+pub(crate) fn aborted(operation: &'static str) -> Error {
+    Error::new(ErrorKind::Cancelled, operation, "the call was aborted, because the client was disposed of")
 }
 
 /// The error of a call to a client that was disposed of before.

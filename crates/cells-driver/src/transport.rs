@@ -94,7 +94,15 @@ impl Link {
 
     /// Sends one request, once.
     pub(crate) async fn send(&self, operation: &'static str, request: HttpRequest) -> Result<HttpResponse> {
-        let response = self.core.host.send(request).await.map_err(|error| host_error(operation, error))?;
+        let sent = self.core.host.send(request).await;
+        let response = sent.map_err(|error| match &error {
+            HostError::Network(problem) => {
+                let origin = self.node.binding.endpoint.origin();
+                let message = format!("{operation} could not reach the node at {origin}: {problem}");
+                Error::new(ErrorKind::Io, CONNECT, message).with_source(error)
+            }
+            _ => host_error(operation, error),
+        })?;
         if (300..400).contains(&response.status) {
             return Err(host_error(operation, HostError::Redirect));
         }
@@ -132,9 +140,10 @@ impl Link {
             return authorization_changed(operation).with_status(status);
         }
         let kind = kind_of_reply(code.as_deref(), status);
+        let advice = advice(status);
         let message = match &code {
-            Some(code) => format!("the node answered with status {status} and code {code}"),
-            None => format!("the node answered with status {status}"),
+            Some(code) => format!("the node answered with status {status} and code {code}{advice}"),
+            None => format!("the node answered with status {status}{advice}"),
         };
         let mut error = Error::new(kind, operation, message).with_status(status);
         if let Some(code) = code {
@@ -204,7 +213,7 @@ pub(crate) fn is_success(status: u16) -> bool {
 pub(crate) fn host_error(operation: &'static str, error: HostError) -> Error {
     match &error {
         HostError::Network(problem) => {
-            let message = format!("{operation} could not reach the node: {problem}");
+            let message = format!("{operation} lost the connection to the node: {problem}");
             Error::new(ErrorKind::Io, CONNECT, message)
         }
         HostError::Redirect => Error::protocol(operation, &error),
@@ -214,6 +223,17 @@ pub(crate) fn host_error(operation: &'static str, error: HostError) -> Error {
         HostError::NoRandomness => Error::new(ErrorKind::Unsupported, operation, error.to_string()),
     }
     .with_source(error)
+}
+
+/// What a caller can do about a status, as the end of a sentence.
+fn advice(status: u16) -> &'static str {
+    match status {
+        401 => "; check the credential",
+        403 => "; check the alias, and what this credential may do",
+        404 => "; check the path",
+        429 | 503 => "; try again later",
+        _ => "",
+    }
 }
 
 /// The error of a body that ended before it was complete.

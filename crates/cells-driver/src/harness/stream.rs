@@ -1,8 +1,8 @@
 //! The network side of a topic: one stream, connected again when it breaks (`cells-0.4.md` §2.2–2.6).
 
-use std::pin::pin;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cells_machines::backoff::Backoff;
 use cells_machines::event_topic::{EventTopic, TopicAction, TopicState};
 use cells_protocol::error::ErrorKind;
@@ -13,10 +13,12 @@ use cells_protocol::limits::{DEFAULT_TIMEOUT_MS, EVENT_FRAME_MAX_BYTES};
 use futures::future::{Either, select};
 
 use super::events::Topic;
+use crate::budget::disposed as disposed_error;
 use crate::cancellation::{Cancellation, OperationOptions};
 use crate::error::{CONNECT, CREDENTIAL, Error, Result, Retry};
 use crate::host::HttpBody;
 use crate::node::{AUTHORIZATION_CHANGED, Link, authorization_changed};
+use crate::run::stopped;
 use crate::sse::SseDecoder;
 use crate::transport::{Call, host_error, is_success};
 
@@ -32,23 +34,37 @@ pub(super) fn start(link: &Link, topic: &Arc<Topic>, stopped: Cancellation) -> R
         client_id: ClientId::new(hex).map_err(invalid)?,
         topic_id: TopicId::new(TOPIC_ID).map_err(invalid)?,
     };
-    link.core.spawner.spawn(
-        SUBSCRIBE,
-        Box::pin(async move {
-            let disposed = stream.link.core.disposal.cancelled();
-            let revoked = stream.link.node.revoked.cancelled();
-            let ended = select(disposed, select(revoked, stopped.cancelled()));
-            // Pinned on the heap: the state of a stream is large, and moved once.
-            let run = Box::pin(stream.run());
-            match select(run, ended).await {
-                Either::Left(_) | Either::Right((Either::Right((Either::Right(_), _)), _)) => {}
-                Either::Right((Either::Left(_), _)) => stream.fail(crate::budget::disposed(SUBSCRIBE)),
-                Either::Right((Either::Right((Either::Left(_), _)), _)) => {
-                    stream.fail(authorization_changed(SUBSCRIBE));
-                }
-            }
-        }),
-    )
+    link.core.spawner.spawn(SUBSCRIBE, Box::pin(feed(stream, stopped)))
+}
+
+/// Runs the stream until it ends or is ended.
+async fn feed(stream: Stream, stopped: Cancellation) {
+    let mut guard = Guard { topic: Arc::clone(&stream.topic), has_ended: false };
+    let disposed = stream.link.core.disposal.cancelled();
+    let revoked = stream.link.node.revoked.cancelled();
+    let ended = select(disposed, select(revoked, stopped.cancelled()));
+    // Boxed: the state of a stream is large.
+    let run = Box::pin(stream.run());
+    match select(run, ended).await {
+        Either::Left(_) | Either::Right((Either::Right((Either::Right(_), _)), _)) => {}
+        Either::Right((Either::Left(_), _)) => stream.fail(disposed_error(SUBSCRIBE)),
+        Either::Right((Either::Right((Either::Left(_), _)), _)) => stream.fail(authorization_changed(SUBSCRIBE)),
+    }
+    guard.has_ended = true;
+}
+
+/// Fails the topic if its stream is dropped with [`Run`](crate::Run).
+struct Guard {
+    topic: Arc<Topic>,
+    has_ended: bool,
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.topic.update(|topic| topic.handle_failed(stopped(SUBSCRIBE)));
+        }
+    }
 }
 
 struct Stream {
@@ -148,29 +164,9 @@ impl Stream {
         let mut is_ready = false;
         let mut silent_since_ms = host.now_ms();
         loop {
-            let now_ms = host.now_ms();
-            let silent_until_ms = silent_since_ms.saturating_add(silence_max_ms);
-            let due_ms = self.topic.update(|topic| topic.poll_timeout());
-            let wake_ms = due_ms.map_or(silent_until_ms, |due_ms| due_ms.min(silent_until_ms));
-            let sleep = pin!(host.sleep(wake_ms.saturating_sub(now_ms)));
-            let chunk = match select(body.next_chunk(), sleep).await {
-                Either::Left((Ok(Some(chunk)), _)) => chunk,
-                Either::Left((Ok(None), _)) => return broken(Error::protocol(SUBSCRIBE, "the event stream ended")),
-                Either::Left((Err(error), _)) => return broken(host_error(SUBSCRIBE, error)),
-                Either::Right(_) if due_ms.is_some_and(|due_ms| due_ms <= wake_ms) => {
-                    let action = self.topic.update(|topic| {
-                        topic.handle_timeout(wake_ms.max(host.now_ms()));
-                        topic.poll_action()
-                    });
-                    match action {
-                        Some(TopicAction::Reestablish) => return End::Reestablish,
-                        None => continue,
-                    }
-                }
-                Either::Right(_) => {
-                    let message = format!("subscribe heard nothing from the node for {silence_max_ms} ms");
-                    return broken(Error::new(ErrorKind::Io, CONNECT, message));
-                }
+            let chunk = match self.chunk(body.as_mut(), silent_since_ms, silence_max_ms).await {
+                Ok(chunk) => chunk,
+                Err(end) => return end,
             };
             silent_since_ms = host.now_ms();
             decoder.push(chunk);
@@ -202,6 +198,39 @@ impl Stream {
                             return end;
                         }
                     }
+                }
+            }
+        }
+    }
+
+    /// The next bytes of the stream, or its end. Keeps the time of the topic meanwhile.
+    async fn chunk(&self, body: &mut dyn HttpBody, silent_since_ms: u64, silence_max_ms: u64) -> Result<Bytes, End> {
+        let host = &self.link.core.host;
+        let broken = |error| Err(End::Broken(error, None));
+        let silent_until_ms = silent_since_ms.saturating_add(silence_max_ms);
+        // Waited for to its end: bytes may be lost with it.
+        let mut chunk = body.next_chunk();
+        loop {
+            let due_ms = self.topic.update(|topic| topic.poll_timeout());
+            let wake_ms = due_ms.map_or(silent_until_ms, |due_ms| due_ms.min(silent_until_ms));
+            let sleep = host.sleep(wake_ms.saturating_sub(host.now_ms()));
+            match select(&mut chunk, sleep).await {
+                Either::Left((Ok(Some(chunk)), _)) => return Ok(chunk),
+                Either::Left((Ok(None), _)) => return broken(Error::protocol(SUBSCRIBE, "the event stream ended")),
+                Either::Left((Err(error), _)) => return broken(host_error(SUBSCRIBE, error)),
+                Either::Right(_) if due_ms == Some(wake_ms) => {
+                    let action = self.topic.update(|topic| {
+                        topic.handle_timeout(wake_ms.max(host.now_ms()));
+                        topic.poll_action()
+                    });
+                    match action {
+                        Some(TopicAction::Reestablish) => return Err(End::Reestablish),
+                        None => {}
+                    }
+                }
+                Either::Right(_) => {
+                    let message = format!("subscribe heard nothing from the node for {silence_max_ms} ms");
+                    return broken(Error::new(ErrorKind::Io, CONNECT, message));
                 }
             }
         }

@@ -218,9 +218,12 @@ fn after_dispose_everything_is_refused_and_the_driving_future_ends() {
     let client = client(&host);
     let harness = client.harness(&connection()).unwrap();
     let connection = connection();
+    let files = client.files(&FileConnection::new(connection.clone(), "notes")).unwrap();
+    let stat = files.stat("a", OperationOptions::default());
     let mut pending = Box::pin(client.exports(&connection, OperationOptions::default()));
     assert!(host.block_on(async { futures::poll!(pending.as_mut()) }).is_pending());
     client.dispose();
+    assert_eq!(host.block_on(stat).unwrap_err().kind(), ErrorKind::Cancelled);
     assert_eq!(host.block_on(pending).unwrap_err().kind(), ErrorKind::Cancelled);
     let n_requests = host.requests().len();
     let refused = [

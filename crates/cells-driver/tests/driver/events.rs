@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use cells_driver::{
-    ErrorKind, EventCursor, HarnessClient, MutationOptions, ProfileId, Secret, Subscription, TopicState,
+    Client, ErrorKind, EventCursor, HarnessClient, MutationOptions, ProfileId, Secret, Subscription, TopicState,
 };
 use cells_testkit::fake_host::{FakeHost, FakeReply, FakeRequest};
 use serde_json::{Value, json};
@@ -336,16 +336,20 @@ fn subscribers_of_a_profile_share_a_stream_until_the_last_one_leaves() {
 }
 
 #[test]
-fn close_and_dispose_end_streams_and_nothing_else() {
-    type End = fn(&cells_driver::Client, &HarnessClient);
-    let ends: [(&str, End); 2] = [("close", |_, harness| harness.close()), ("dispose", |client, _| client.dispose())];
+fn what_ends_a_client_ends_its_streams() {
+    type End = fn(&FakeHost, &Client, &HarnessClient);
+    let ends: [(&str, End); 3] = [
+        ("close", |_, _, harness| harness.close()),
+        ("dispose", |_, client, _| client.dispose()),
+        ("not driven any more", |host, _, _| host.drop_run()),
+    ];
     for (case, end) in ends {
         let host = streams(vec![FakeReply::events(ready() + &open(1))]);
         let client = client(&host);
         let harness = client.harness(&connection()).unwrap();
         let subscription: Subscription = harness.subscribe(&profile());
         host.block_on(subscription.ready()).unwrap();
-        end(&client, &harness);
+        end(&host, &client, &harness);
         host.run_for(1);
         assert!(requests(&host)[0].is_aborted(), "{case}");
         assert!(host.block_on(subscription.ready()).is_err(), "{case}");

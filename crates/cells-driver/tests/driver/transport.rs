@@ -89,12 +89,15 @@ fn replies_that_cannot_be_used_are_protocol_errors_that_name_the_call() {
 
 #[test]
 fn the_network_never_says_that_something_does_not_exist() {
-    for reply in [FakeReply::network_error(), FakeReply::bytes(200, "{").broken()] {
+    for (reply, message) in [
+        (FakeReply::network_error(), "exports could not reach the node at http://node: connection refused"),
+        (FakeReply::bytes(200, "{").broken(), "exports lost the connection to the node: connection reset"),
+    ] {
         let host = host_of(vec![reply]);
         let client = client(&host);
         let error = host.block_on(client.exports(&connection(), OperationOptions::default())).unwrap_err();
         assert_eq!((error.kind(), error.operation(), error.status()), (ErrorKind::Io, "connect", None));
-        assert!(error.message().starts_with("exports could not reach the node: connection re"), "{error}");
+        assert_eq!(error.message(), message);
         assert!(std::error::Error::source(&error).is_some());
     }
 }

@@ -13,18 +13,20 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt};
 
 use super::STAT;
-use crate::budget::timed_out;
-use crate::cancellation::OperationOptions;
+use crate::budget::{aborted, timed_out};
+use crate::cancellation::{Cancelled, OperationOptions};
 use crate::discovery::parsed;
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::host::HostFuture;
+use crate::run::stopped;
 use crate::sync::lock;
 use crate::transport::{Call, JSON};
 
 /// Drives the batch until nobody waits.
 pub(super) async fn drive(files: Arc<Files>) {
     let mut driver = Driver {
+        disposed: files.link.core.disposal.cancelled(),
         files,
         gathering: None,
         timeout: None,
@@ -37,6 +39,7 @@ pub(super) async fn drive(files: Arc<Files>) {
 
 struct Driver {
     files: Arc<Files>,
+    disposed: Cancelled,
     gathering: Option<Gathering>,
     timeout: Option<(u64, HostFuture<'static, ()>)>,
     requests: FuturesUnordered<HostFuture<'static, Result<Answer, Aborted>>>,
@@ -58,6 +61,11 @@ type Answer = (StatRequestId, Result<Vec<StatResult>>);
 
 impl Driver {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.disposed.poll_unpin(context).is_ready() {
+            self.files.stats.fail_all(&aborted(STAT));
+            self.done = true;
+            return Poll::Ready(());
+        }
         loop {
             self.handle_what_happened(context);
             let mut actions = Vec::new();
@@ -175,7 +183,7 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         if !self.done {
-            self.files.stats.fail_all();
+            self.files.stats.fail_all(&stopped(STAT));
         }
     }
 }

@@ -125,8 +125,8 @@ impl StatPump {
         Some(waiter)
     }
 
-    /// Fails every call: the task that would have served them is gone.
-    fn fail_all(&self) {
+    /// Fails every call: nobody will serve them.
+    fn fail_all(&self, error: &Error) {
         let waiters = {
             let mut state = lock(&self.state);
             state.driven = false;
@@ -134,7 +134,7 @@ impl StatPump {
             std::mem::take(&mut state.waiters)
         };
         for waiter in waiters.into_values() {
-            (waiter.on_settled)(Err(stopped(STAT)));
+            (waiter.on_settled)(Err(error.clone()));
         }
     }
 }
@@ -194,7 +194,7 @@ fn join(
         (joined, !std::mem::replace(&mut state.driven, true))
     };
     if must_spawn && files.link.core.spawner.spawn(STAT, Box::pin(drive::drive(Arc::clone(files)))).is_err() {
-        files.stats.fail_all();
+        files.stats.fail_all(&stopped(STAT));
         return None;
     }
     if let Some(token) = cancel {
