@@ -1,6 +1,16 @@
 //! The verbs.
 
+mod cat;
+mod completions;
+mod discover;
+mod exports;
+mod ls;
+mod output;
+mod receipt;
+mod send;
 mod serve;
+mod sessions;
+mod stat;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -8,17 +18,69 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
+use crate::failure::{Exit, Failure};
+use crate::interrupts::Interrupts;
+
 /// One verb and its arguments.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Serve(serve::Serve),
+    Discover(discover::Discover),
+    Exports(exports::Exports),
+    Stat(stat::Stat),
+    Ls(ls::Ls),
+    Cat(cat::Cat),
+    Sessions(sessions::Sessions),
+    Send(send::Send),
+    Output(output::Output),
+    Receipt(receipt::Receipt),
+    Completions(completions::Completions),
 }
 
 impl Command {
-    /// Runs the verb. Exit code 0: done, 1: it failed, 2: wrong usage or configuration.
+    /// Runs the verb and gives its exit code.
     pub(crate) fn run(self) -> ExitCode {
         match self {
-            Self::Serve(serve) => serve.run(),
+            Self::Serve(verb) => verb.run(),
+            Self::Discover(verb) => client(verb.node.json, verb.run()),
+            Self::Exports(verb) => client(verb.node.json, verb.run()),
+            Self::Stat(verb) => client(verb.node.json, verb.run()),
+            Self::Ls(verb) => client(verb.node.json, verb.run()),
+            Self::Cat(verb) => client(verb.node.json, verb.run()),
+            Self::Sessions(verb) => client(verb.node.json, verb.run()),
+            // Ctrl-C has a meaning of its own there.
+            Self::Send(verb) => block_on(async { told(verb.node.json, verb.run().await) }),
+            Self::Output(verb) => client(verb.node.json, verb.run()),
+            Self::Receipt(verb) => client(verb.node.json, verb.run()),
+            Self::Completions(verb) => told(false, verb.run()),
+        }
+    }
+}
+
+/// Runs a client verb until it ends or the user presses Ctrl-C.
+fn client(json: bool, work: impl Future<Output = Result<Exit, Failure>>) -> ExitCode {
+    block_on(async {
+        let interrupted = async {
+            match Interrupts::listen() {
+                Ok(mut interrupts) => interrupts.first().await,
+                Err(_) => std::future::pending().await,
+            }
+        };
+        let result = tokio::select! {
+            result = work => result,
+            () = interrupted => Err(Failure::Interrupted),
+        };
+        told(json, result)
+    })
+}
+
+/// Tells what went wrong, and gives the exit code.
+fn told(json: bool, result: Result<Exit, Failure>) -> ExitCode {
+    match result {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            failure.tell(json);
+            failure.exit().into()
         }
     }
 }
