@@ -73,6 +73,9 @@ impl Node {
         let listener = TcpListener::bind(config.listen).map_err(|error| {
             ServeError::Config(format!("address {}: {error}; choose another with --listen", config.listen))
         })?;
+        // Accepted sockets inherit it: a peer that takes nothing for this long is dropped.
+        rustix::net::sockopt::set_tcp_user_timeout(&listener, STALLED_MS)
+            .map_err(|error| ServeError::Failed(format!("address {}: {error}", config.listen)))?;
         let address = listener.local_addr().map_err(|error| ServeError::Failed(error.to_string()))?;
         let scheme = if checked.tls.is_some() { "https" } else { "http" };
 
@@ -237,7 +240,7 @@ fn routes(app: AppState) -> Router {
 impl From<StartError> for ServeError {
     fn from(error: StartError) -> Self {
         match error {
-            StartError::Plugin { .. } | StartError::Profile { .. } | StartError::Receipts(_) => {
+            StartError::Plugin { .. } | StartError::Profile(_) | StartError::Receipts(_) => {
                 Self::Config(error.to_string())
             }
             StartError::Outputs(_) | StartError::Random => Self::Failed(error.to_string()),
@@ -257,5 +260,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 
 /// How long running requests may go on after a stop.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long a peer may accept nothing of what is sent to it (`cells-0.4.md` §2.6).
+const STALLED_MS: u32 = 60_000;
 /// How long a connection may take to send the head of a request.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(30);

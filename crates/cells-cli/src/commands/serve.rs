@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use cells_server::{Credential, LogLevel, Node, Secret, ServeConfig, ServeError, TlsFiles};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::EnvFilter;
 
 use super::{block_on, fail};
 
@@ -140,16 +140,16 @@ fn listen_for(kind: SignalKind) -> Result<tokio::signal::unix::Signal, ServeErro
 }
 
 fn log_to_stderr(level: LogLevel) {
-    let level = match level {
-        LogLevel::Off => LevelFilter::OFF,
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
+    // The libraries tell several lines of each request: only `trace` is meant to show them.
+    let libraries = match level {
+        LogLevel::Off | LogLevel::Error => level,
+        LogLevel::Warn | LogLevel::Info | LogLevel::Debug => LogLevel::Warn,
+        LogLevel::Trace => LogLevel::Trace,
     };
+    let (level, libraries) = (level.as_str(), libraries.as_str());
+    let filter = EnvFilter::new(format!("{libraries},cells={level},cells_server={level}"));
     let is_terminal = std::io::stderr().is_terminal();
-    tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(is_terminal).init();
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
 }
 
 const API_KEY_VARIABLE: &str = "CELLS_API_KEY";

@@ -2,4 +2,5 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first thing that cannot be")]
 
+mod killed_node;
 mod serve;

@@ -92,8 +92,9 @@ fn preview_of(text: &str, mut room: usize) -> &str {
     text
 }
 
-/// Longest text in a result. A reply holds it twice, and a driver reads at most 32 MiB.
-const INLINE_MAX_BYTES: usize = 8 * 1024 * 1024;
+/// Longest text in a result. A reply holds it twice, once as JSON and once as JSON in JSON: at most 13 bytes for each of
+/// its own. A driver reads at most 32 MiB.
+const INLINE_MAX_BYTES: usize = 2 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {

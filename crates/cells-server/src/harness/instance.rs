@@ -60,22 +60,22 @@ pub(crate) fn create_instances(
     let mut made = BTreeMap::new();
     let mut checked = Vec::new();
     for profile in profiles {
-        let failed = |problem: String| StartError::Profile { id: profile.id.clone(), problem };
-        let plugin = kinds.get(profile.kind.as_str()).ok_or_else(|| {
+        let ProfileConfig { id, kind, .. } = profile;
+        let plugin = kinds.get(kind.as_str()).ok_or_else(|| {
             let known: Vec<&str> = kinds.keys().copied().collect();
-            failed(format!("kind `{}` does not exist; write one of: {}", profile.kind, known.join(", ")))
+            let known = known.join(", ");
+            StartError::Profile(format!("profile {id}: kind `{kind}` does not exist; write one of: {known}"))
         })?;
-        plugin.validate(profile).map_err(failed)?;
+        plugin.validate(profile).map_err(StartError::Profile)?;
         checked.push((plugin, profile));
     }
     for (plugin, profile) in checked {
-        let failed = |problem: String| StartError::Profile { id: profile.id.clone(), problem };
         let ring = Arc::new(EventRing::new(random()?));
         let context = DriverContext { ring: Arc::clone(&ring) };
-        let driver = plugin.create(profile, context).map_err(failed)?;
+        let driver = plugin.create(profile, context).map_err(StartError::Profile)?;
         let instance = Instance { id: profile.id.clone(), driver, ring, queue: Arc::default() };
         if made.insert(profile.id.clone(), Arc::new(instance)).is_some() {
-            return Err(failed("the id stands twice".to_owned()));
+            return Err(StartError::Profile(format!("profile {}: the id stands twice", profile.id)));
         }
     }
     Ok(made)

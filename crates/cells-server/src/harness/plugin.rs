@@ -22,13 +22,13 @@ pub trait HarnessPlugin: Send + Sync {
     /// Checks a profile at start.
     ///
     /// # Errors
-    /// One line that says what is wrong with the configuration; it ends the start.
+    /// One line that names the profile and says what is wrong with its configuration; it ends the start.
     fn validate(&self, profile: &ProfileConfig) -> Result<(), String>;
 
     /// Makes the driver of one profile instance. Nothing native is started before it is needed.
     ///
     /// # Errors
-    /// One line that says why it cannot be made.
+    /// One line that names the profile and says why it cannot be made.
     fn create(&self, profile: &ProfileConfig, context: DriverContext) -> Result<Arc<dyn HarnessDriver>, String>;
 }
 

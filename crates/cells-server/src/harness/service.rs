@@ -68,14 +68,9 @@ pub enum StartError {
         /// The kind.
         kind: String,
     },
-    /// A profile is not valid.
-    #[error("profile {id}: {problem}")]
-    Profile {
-        /// The profile.
-        id: ProfileId,
-        /// What is wrong.
-        problem: String,
-    },
+    /// A profile is not valid. The line names it.
+    #[error("{0}")]
+    Profile(String),
     /// The receipts cannot be used.
     #[error(transparent)]
     Receipts(#[from] OpenError),
@@ -110,8 +105,7 @@ impl HarnessService {
         let (state, server_id, limits) = (options.state, options.server_id, options.receipts);
         let (stored_epoch, output_bytes) = (epoch.clone(), options.output_bytes);
         let (receipts, outputs) = blocking(move || {
-            let receipts =
-                ReceiptStore::open(&state.join("receipts.sqlite"), &server_id, stored_epoch.clone(), limits)?;
+            let receipts = ReceiptStore::open(&state, &server_id, stored_epoch.clone(), limits)?;
             let outputs = OutputStore::open(&state, stored_epoch, output_bytes);
             Ok::<_, StartError>((receipts, outputs.map_err(|error| StartError::Outputs(error.kind()))?))
         })

@@ -48,7 +48,7 @@ impl HarnessPlugin for PuppetPlugin {
     }
 
     fn validate(&self, profile: &ProfileConfig) -> Result<(), String> {
-        if profile.workspaces.is_empty() { Err("has no workspace".to_owned()) } else { Ok(()) }
+        if profile.workspaces.is_empty() { Err(format!("profile {}: has no workspace", profile.id)) } else { Ok(()) }
     }
 
     fn create(&self, profile: &ProfileConfig, context: DriverContext) -> Result<Arc<dyn HarnessDriver>, String> {

@@ -36,13 +36,13 @@ pub enum OpenError {
 }
 
 impl ReceiptStore {
-    /// Opens or creates the file, takes its lock, settles every row an earlier process left unfinished and commits the
+    /// Opens or creates the file in the state directory `state`, takes its lock, settles every row an earlier process left unfinished and commits the
     /// row of `epoch`. Call it before the first request is accepted.
     ///
     /// # Errors
     /// [`OpenError`]; nothing was changed then.
-    pub fn open(path: &Path, server_id: &ServerId, epoch: Epoch, limits: ReceiptLimits) -> Result<Self, OpenError> {
-        let mut connection = connect(path)?;
+    pub fn open(state: &Path, server_id: &ServerId, epoch: Epoch, limits: ReceiptLimits) -> Result<Self, OpenError> {
+        let mut connection = connect(state)?;
         let transaction = connection.transaction()?;
         create_schema(&transaction, server_id)?;
         settle(&transaction)?;
@@ -62,11 +62,10 @@ impl ReceiptStore {
 }
 
 /// Opens the file and takes the lock of the process.
-pub(super) fn connect(path: &Path) -> Result<Connection, OpenError> {
-    if let Some(directory) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| disk(&error))?;
-    }
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path);
+pub(super) fn connect(state: &Path) -> Result<Connection, OpenError> {
+    DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(|error| disk(&error))?;
+    let path = state.join(FILE_NAME);
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path);
     file.and_then(|file| file.set_permissions(Permissions::from_mode(0o600))).map_err(|error| disk(&error))?;
     let connection = Connection::open(path)?;
     connection.busy_timeout(std::time::Duration::ZERO)?;
@@ -89,13 +88,16 @@ fn create_schema(transaction: &Transaction<'_>, server_id: &ServerId) -> Result<
         insert.execute(params!["serverId", server_id.as_str()])?;
         return Ok(());
     }
-    if meta(transaction, "schema")?.as_deref() != Some(SCHEMA_VERSION) {
-        return Err(OpenError::UnknownSchema);
-    }
+    check_schema(transaction)?;
     if meta(transaction, "serverId")?.as_deref() != Some(server_id.as_str()) {
         return Err(OpenError::OtherServer);
     }
     Ok(())
+}
+
+pub(super) fn check_schema(transaction: &Transaction<'_>) -> Result<(), OpenError> {
+    let known = meta(transaction, "schema")?.as_deref() == Some(SCHEMA_VERSION);
+    if known { Ok(()) } else { Err(OpenError::UnknownSchema) }
 }
 
 fn meta(transaction: &Transaction<'_>, key: &str) -> Result<Option<String>, OpenError> {
@@ -150,6 +152,8 @@ impl From<rusqlite::Error> for OpenError {
     }
 }
 
+/// The file below the state directory.
+pub(super) const FILE_NAME: &str = "receipts.sqlite";
 const SCHEMA_VERSION: &str = "1";
 const RETENTION_MS: i64 = RECEIPT_RETENTION_MS.cast_signed();
 

@@ -9,14 +9,18 @@ use rusqlite::{Transaction, params};
 
 use super::{OpenError, ReceiptStore, open, time};
 
-/// Forgets every epoch in the file whose last change is before `before_ms` (Unix milliseconds) and gives how many. For a
-/// node that is stopped.
+/// Forgets every epoch below the state directory `state` whose last change is before `before_ms` (Unix milliseconds) and
+/// gives how many. For a node that is stopped.
 ///
 /// # Errors
 /// [`OpenError`]; nothing was changed then.
-pub fn purge_before(path: &Path, before_ms: u64) -> Result<u64, OpenError> {
-    let mut connection = open::connect(path)?;
+pub fn purge_before(state: &Path, before_ms: u64) -> Result<u64, OpenError> {
+    if !state.join(open::FILE_NAME).exists() {
+        return Ok(0);
+    }
+    let mut connection = open::connect(state)?;
     let transaction = connection.transaction()?;
+    open::check_schema(&transaction)?;
     let before = i64::try_from(before_ms).unwrap_or(i64::MAX);
     let count = delete_before(&transaction, before, None)?;
     transaction.commit()?;

@@ -17,12 +17,16 @@ impl Disk {
         Self { directory: tempfile::tempdir().unwrap() }
     }
 
+    fn state(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
     fn file(&self) -> PathBuf {
-        self.directory.path().join("state/receipts.sqlite")
+        self.state().join("receipts.sqlite")
     }
 
     fn try_start(&self, epoch: u8, limits: ReceiptLimits) -> Result<ReceiptStore, OpenError> {
-        ReceiptStore::open(&self.file(), &ServerId::new("node-1").unwrap(), Epoch::from_bytes([epoch; 32]), limits)
+        ReceiptStore::open(&self.state(), &ServerId::new("node-1").unwrap(), Epoch::from_bytes([epoch; 32]), limits)
     }
 
     /// Starts a node; `epoch` tells its starts apart.
@@ -266,8 +270,10 @@ fn epochs_without_receipts_make_room_and_others_do_not() {
     admitted(&fourth, "d").unwrap();
     drop(fourth);
     assert!(matches!(disk.try_start(5, limits), Err(OpenError::TooManyEpochs)));
-    assert_eq!(purge_before(&disk.file(), now_ms() + 1).unwrap(), 3);
+    assert_eq!(purge_before(&disk.state(), now_ms() + 1).unwrap(), 3);
     disk.try_start(5, limits).unwrap();
+    assert_eq!(purge_before(&disk.directory.path().join("no-node"), 0).unwrap(), 0);
+    assert!(!disk.directory.path().join("no-node").exists());
 }
 
 #[test]
@@ -350,7 +356,7 @@ fn one_process_at_a_time_has_the_file() {
     let disk = Disk::new();
     let first = disk.start(1);
     assert!(matches!(disk.try_start(2, ReceiptLimits::default()), Err(OpenError::InUse)));
-    assert!(matches!(purge_before(&disk.file(), 0), Err(OpenError::InUse)));
+    assert!(matches!(purge_before(&disk.state(), 0), Err(OpenError::InUse)));
     admitted(&first, "a").unwrap();
     drop(first);
     disk.start(2);
