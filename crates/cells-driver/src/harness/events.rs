@@ -1,20 +1,16 @@
-//! Subscriptions to the events of a profile, and what is known of them locally (`cells-0.4.md` §2.7).
+//! Subscriptions to the events of a profile, and what they tell (`cells-0.4.md` §2.7).
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::task::{Poll, Waker};
+use std::sync::Arc;
 
 use cells_machines::event_topic::{EventTopic, TopicFailure, TopicState as MachineState};
 use cells_protocol::error::{ErrorKind, kind_of_tool_code};
 use cells_protocol::events::{EventCursor, HarnessEvent, NativeMessage};
-use cells_protocol::ids::{EventEpoch, ProfileId};
+use cells_protocol::ids::EventEpoch;
 use serde::{Deserialize, Serialize};
 
 use super::stream;
-use crate::cancellation::{CancelHandle, Cancellation};
+use super::topic::Topic;
 use crate::error::{Error, Result};
-use crate::node::Link;
-use crate::sync::lock;
 
 /// Where a topic stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,47 +91,29 @@ pub struct Subscription {
 }
 
 impl Subscription {
+    pub(super) fn new(topic: Arc<Topic>, id: u64) -> Self {
+        Self { topic, id }
+    }
+
     /// Resolves when the node has accepted the topic. An interrupted stream keeps this waiting: it is connected again.
     ///
     /// # Errors
     /// Why the topic failed for good: `ECAPABILITY` with reason `NODE_UPGRADE_REQUIRED` from a node without event
     /// streams, `EACCES`, or the node's code for this topic; `ECANCELLED` when the client ends its streams.
     pub async fn ready(&self) -> Result<()> {
-        std::future::poll_fn(|context| {
-            let mut inner = lock(&self.topic.inner);
-            let result = match inner.machine.state() {
-                MachineState::Online => Ok(()),
-                MachineState::Failed(failure) => Err(error_of(failure)),
-                MachineState::Closed => Err(closed()),
-                MachineState::Connecting | MachineState::Offline(_) => {
-                    inner.wait(self.id, context.waker(), Waiting::Ready);
-                    return Poll::Pending;
-                }
-            };
-            Poll::Ready(result)
-        })
-        .await
+        std::future::poll_fn(|context| self.topic.poll_ready(self.id, context.waker())).await
     }
 
     /// The next change, at once if there was one since the last call; `None` when the client has ended its streams. Changes
     /// are merged: one call may stand for many events.
     pub async fn changed(&mut self) -> Option<TopicChange> {
-        std::future::poll_fn(|context| {
-            let mut inner = lock(&self.topic.inner);
-            let Some(subscriber) = inner.subscribers.get_mut(&self.id) else { return Poll::Ready(None) };
-            if let Some(change) = subscriber.change.take() {
-                return Poll::Ready(Some(change));
-            }
-            inner.wait(self.id, context.waker(), Waiting::Changed);
-            Poll::Pending
-        })
-        .await
+        std::future::poll_fn(|context| self.topic.poll_changed(self.id, context.waker())).await
     }
 
     /// What is known of the events now, with those after `cursor`; see
     /// [`event_snapshot`](crate::HarnessClient::event_snapshot).
     pub fn snapshot(&self, cursor: Option<&EventCursor>) -> EventSnapshot {
-        snapshot(&lock(&self.topic.inner).machine, cursor)
+        self.topic.snapshot(cursor)
     }
 }
 
@@ -151,159 +129,8 @@ impl std::fmt::Debug for Subscription {
     }
 }
 
-/// The topics of one client.
-#[derive(Default)]
-pub(super) struct Topics(Mutex<BTreeMap<ProfileId, Arc<Topic>>>);
-
-impl Topics {
-    pub(super) fn subscribe(&self, link: &Link, profile_id: &ProfileId) -> Subscription {
-        let mut topics = lock(&self.0);
-        let topic = topics.entry(profile_id.clone()).or_insert_with(|| Arc::new(Topic::new(profile_id.clone())));
-        let topic = Arc::clone(topic);
-        drop(topics);
-        let id = topic.join(link);
-        Subscription { topic, id }
-    }
-
-    pub(super) fn snapshot(&self, profile_id: &ProfileId, cursor: Option<&EventCursor>) -> EventSnapshot {
-        let topic = lock(&self.0).get(profile_id).cloned();
-        match topic {
-            Some(topic) => snapshot(&lock(&topic.inner).machine, cursor),
-            None => snapshot(&EventTopic::new(), cursor),
-        }
-    }
-
-    pub(super) fn close(&self) {
-        for topic in std::mem::take(&mut *lock(&self.0)).into_values() {
-            topic.close();
-        }
-    }
-}
-
-/// The events of one profile.
-pub(super) struct Topic {
-    pub(super) profile_id: ProfileId,
-    inner: Mutex<Inner>,
-}
-
-struct Inner {
-    machine: EventTopic<Error>,
-    subscribers: BTreeMap<u64, Subscriber>,
-    next_id: u64,
-    /// Ends the stream that feeds the topic.
-    stop: Option<CancelHandle>,
-}
-
-#[derive(Default)]
-struct Subscriber {
-    change: Option<TopicChange>,
-    changed: Option<Waker>,
-    ready: Option<Waker>,
-}
-
-#[derive(Clone, Copy)]
-enum Waiting {
-    Ready,
-    Changed,
-}
-
-impl Topic {
-    fn new(profile_id: ProfileId) -> Self {
-        let inner = Inner { machine: EventTopic::new(), subscribers: BTreeMap::new(), next_id: 0, stop: None };
-        Self { profile_id, inner: Mutex::new(inner) }
-    }
-
-    /// Adds a subscriber, and opens a stream if there is none.
-    fn join(self: &Arc<Self>, link: &Link) -> u64 {
-        let mut inner = lock(&self.inner);
-        let id = inner.next_id;
-        inner.next_id += 1;
-        inner.subscribers.insert(id, Subscriber::default());
-        let needs_stream = matches!(inner.machine.state(), MachineState::Closed | MachineState::Failed(_));
-        inner.machine.start_open();
-        inner.publish();
-        if needs_stream {
-            let (stop, stopped) = Cancellation::new();
-            let before = inner.stop.replace(stop);
-            drop(inner);
-            if let Some(before) = before {
-                before.cancel();
-            }
-            if let Err(error) = stream::start(link, self, stopped) {
-                self.update(|machine| machine.handle_failed(error));
-            }
-        }
-        id
-    }
-
-    fn leave(&self, id: u64) {
-        let stop = {
-            let mut inner = lock(&self.inner);
-            inner.subscribers.remove(&id);
-            if !inner.subscribers.is_empty() {
-                return;
-            }
-            inner.machine.start_close();
-            inner.stop.take()
-        };
-        if let Some(stop) = stop {
-            stop.cancel();
-        }
-    }
-
-    /// Ends all subscriptions.
-    fn close(&self) {
-        let (stop, subscribers) = {
-            let mut inner = lock(&self.inner);
-            inner.machine.start_close();
-            (inner.stop.take(), std::mem::take(&mut inner.subscribers))
-        };
-        if let Some(stop) = stop {
-            stop.cancel();
-        }
-        for waker in subscribers.into_values().flat_map(|subscriber| [subscriber.changed, subscriber.ready]).flatten() {
-            waker.wake();
-        }
-    }
-
-    /// Lets `change` work on the machine, and tells the subscribers what came of it.
-    pub(super) fn update<R>(&self, change: impl FnOnce(&mut EventTopic<Error>) -> R) -> R {
-        let mut inner = lock(&self.inner);
-        let result = change(&mut inner.machine);
-        inner.publish();
-        result
-    }
-}
-
-impl Inner {
-    fn wait(&mut self, id: u64, waker: &Waker, waiting: Waiting) {
-        if let Some(subscriber) = self.subscribers.get_mut(&id) {
-            match waiting {
-                Waiting::Ready => subscriber.ready = Some(waker.clone()),
-                Waiting::Changed => subscriber.changed = Some(waker.clone()),
-            }
-        }
-    }
-
-    fn publish(&mut self) {
-        let Some(news) = self.machine.poll_event() else { return };
-        let state = state_of(self.machine.state());
-        for subscriber in self.subscribers.values_mut() {
-            let before = subscriber.change.take();
-            subscriber.change = Some(TopicChange {
-                state,
-                gap: news.gap || before.as_ref().is_some_and(|change| change.gap),
-                requests_changed: news.requests_changed || before.is_some_and(|change| change.requests_changed),
-                cursor: news.cursor.clone(),
-            });
-            for waker in [subscriber.changed.take(), subscriber.ready.take()].into_iter().flatten() {
-                waker.wake();
-            }
-        }
-    }
-}
-
-fn snapshot(machine: &EventTopic<Error>, cursor: Option<&EventCursor>) -> EventSnapshot {
+/// What is known of a topic.
+pub(super) fn snapshot(machine: &EventTopic<Error>, cursor: Option<&EventCursor>) -> EventSnapshot {
     let snapshot = machine.snapshot(cursor);
     EventSnapshot {
         epoch: snapshot.cursor.map(|cursor| cursor.event_epoch.clone()),
@@ -319,7 +146,8 @@ fn snapshot(machine: &EventTopic<Error>, cursor: Option<&EventCursor>) -> EventS
     }
 }
 
-fn state_of(state: &MachineState<Error>) -> TopicState {
+/// Without the reason.
+pub(super) fn state_of(state: &MachineState<Error>) -> TopicState {
     match state {
         MachineState::Closed => TopicState::Closed,
         MachineState::Connecting => TopicState::Connecting,
@@ -329,7 +157,8 @@ fn state_of(state: &MachineState<Error>) -> TopicState {
     }
 }
 
-fn error_of(failure: &TopicFailure<Error>) -> Error {
+/// Why a topic is offline or failed.
+pub(super) fn error_of(failure: &TopicFailure<Error>) -> Error {
     match failure {
         TopicFailure::Stream(error) => error.clone(),
         TopicFailure::Topic { code } => {
@@ -339,6 +168,7 @@ fn error_of(failure: &TopicFailure<Error>) -> Error {
     }
 }
 
-fn closed() -> Error {
+/// The error of a subscription that its client has ended.
+pub(super) fn closed() -> Error {
     Error::new(ErrorKind::Cancelled, stream::SUBSCRIBE, "the client has ended its event streams")
 }

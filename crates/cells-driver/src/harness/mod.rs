@@ -6,6 +6,7 @@ mod mutations;
 mod output;
 mod reads;
 mod stream;
+mod topic;
 
 use std::sync::Arc;
 
@@ -24,7 +25,7 @@ pub use reads::{HistoryOptions, ListOptions, ReceiptView};
 use crate::cancellation::OperationOptions;
 use crate::error::Result;
 use crate::node::Link;
-use events::Topics;
+use topic::Topics;
 
 /// A client of the agents of one node. Cheap to clone; clones share their event streams.
 ///

@@ -12,7 +12,7 @@ use cells_protocol::json::to_vec;
 use cells_protocol::limits::{DEFAULT_TIMEOUT_MS, EVENT_FRAME_MAX_BYTES};
 use futures::future::{Either, select};
 
-use super::events::Topic;
+use super::topic::Topic;
 use crate::budget::disposed as disposed_error;
 use crate::cancellation::{Cancellation, OperationOptions};
 use crate::error::{CONNECT, CREDENTIAL, Error, Result, Retry};
