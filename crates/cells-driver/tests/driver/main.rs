@@ -5,6 +5,7 @@
 
 mod node;
 
+mod broken_replies;
 mod connections;
 mod discovery;
 mod events;

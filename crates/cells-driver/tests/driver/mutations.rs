@@ -325,6 +325,31 @@ fn a_caller_that_gives_up_learns_the_id_and_the_request_goes_on() {
 }
 
 #[test]
+fn a_mutation_that_was_given_up_before_it_was_sent_is_never_sent() {
+    for is_dropped in [false, true] {
+        let host = turns(committed);
+        let harness = harness(&host);
+        let (profile, session) = (profile(), session());
+        host.pause(true);
+        let options =
+            MutationOptions { operation: within(5_000), on_dispatch: Some(Box::new(|_| panic!("it was sent"))) };
+        let mut call = Box::pin(harness.turn(&profile, &session, "do it", options));
+        if is_dropped {
+            for _ in 0..20 {
+                assert!(host.block_on(async { futures::poll!(call.as_mut()) }).is_pending());
+            }
+            drop(call);
+        } else {
+            let error = host.block_on(call).unwrap_err();
+            assert_eq!((error.kind(), error.outcome()), (ErrorKind::TimedOut, Some(Outcome::NotStarted)));
+        }
+        host.pause(false);
+        host.run_for(10_000);
+        assert_eq!((sent(&host, "harness_profiles").len(), sent(&host, "harness_turn").len()), (1, 0));
+    }
+}
+
+#[test]
 fn a_client_that_is_not_driven_any_more_says_what_it_knows() {
     let host = turns(|_| FakeReply::never());
     let harness = harness(&host);

@@ -42,6 +42,7 @@ struct Shared {
     random: AtomicU8,
     has_randomness: AtomicBool,
     takes_all: AtomicBool,
+    is_paused: AtomicBool,
 }
 
 /// Answers requests.
@@ -62,6 +63,7 @@ impl FakeHost {
             random: AtomicU8::new(0),
             has_randomness: AtomicBool::new(true),
             takes_all: AtomicBool::new(false),
+            is_paused: AtomicBool::new(false),
         }))
     }
 
@@ -75,6 +77,11 @@ impl FakeHost {
     /// Drops the future that drives the client.
     pub fn drop_run(&self) {
         drop(lock(&self.0.run).take());
+    }
+
+    /// From now on the future that drives the client stands still, or not.
+    pub fn pause(&self, is_paused: bool) {
+        self.0.is_paused.store(is_paused, Ordering::Relaxed);
     }
 
     /// Whether the future that drives the client has ended or was dropped.
@@ -134,6 +141,9 @@ impl FakeHost {
             }
             if let Poll::Ready(result) = poll(&mut context) {
                 return Some(result);
+            }
+            if self.0.is_paused.load(Ordering::Relaxed) {
+                continue;
             }
             let run = lock(&self.0.run).take();
             if let Some(mut run) = run

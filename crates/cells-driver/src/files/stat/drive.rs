@@ -28,7 +28,7 @@ pub(super) async fn drive(files: Arc<Files>) {
     let mut driver = Driver {
         disposed: files.link.core.disposal.cancelled(),
         files,
-        gathering: None,
+        gathering: Gathering::Nothing,
         timeout: None,
         requests: FuturesUnordered::new(),
         aborts: BTreeMap::new(),
@@ -40,7 +40,7 @@ pub(super) async fn drive(files: Arc<Files>) {
 struct Driver {
     files: Arc<Files>,
     disposed: Cancelled,
-    gathering: Option<Gathering>,
+    gathering: Gathering,
     timeout: Option<(u64, HostFuture<'static, ()>)>,
     requests: FuturesUnordered<HostFuture<'static, Result<Answer, Aborted>>>,
     aborts: BTreeMap<StatRequestId, AbortHandle>,
@@ -48,13 +48,14 @@ struct Driver {
     done: bool,
 }
 
-/// A batch that is not complete.
-struct Gathering {
-    /// Running since a call was awaited.
-    turn_end: Option<HostFuture<'static, ()>>,
-    /// Calls made when it began.
-    n_calls: u64,
-    n_turns: u32,
+/// The batch that is being collected.
+enum Gathering {
+    /// There is none.
+    Nothing,
+    /// Nobody waits for it.
+    Waiting,
+    /// It goes out at the end of this turn.
+    Due(HostFuture<'static, ()>),
 }
 
 type Answer = (StatRequestId, Result<Vec<StatResult>>);
@@ -79,14 +80,16 @@ impl Driver {
                     settled.extend(state.waiters.remove(&subscriber).map(|waiter| (waiter, result)));
                 }
                 if actions.is_empty() && settled.is_empty() {
-                    if state.waiters.is_empty() && self.requests.is_empty() && self.gathering.is_none() {
+                    if state.waiters.is_empty()
+                        && self.requests.is_empty()
+                        && matches!(self.gathering, Gathering::Nothing)
+                    {
                         state.driven = false;
                         self.done = true;
                         return Poll::Ready(());
                     }
                     state.waker = Some(context.waker().clone());
-                    let waits = self.gathering.as_ref().is_some_and(|gathering| gathering.turn_end.is_none());
-                    if waits && self.files.stats.is_due(&state) {
+                    if matches!(self.gathering, Gathering::Waiting) && self.files.stats.is_due(&state) {
                         continue;
                     }
                 }
@@ -119,33 +122,19 @@ impl Driver {
         }
     }
 
-    /// Sends the batch when it is due and a turn has passed without new calls.
+    /// Sends the batch at the end of the turn in which it became due.
     fn gather(&mut self, now_ms: u64, context: &mut Context<'_>) {
         let stats = &self.files.stats;
-        while let Some(gathering) = &mut self.gathering {
-            match &mut gathering.turn_end {
-                None => {
-                    let state = lock(&stats.state);
-                    if !stats.is_due(&state) {
-                        return;
-                    }
-                }
-                Some(turn_end) => {
-                    if turn_end.poll_unpin(context).is_pending() {
-                        return;
-                    }
-                    let mut state = lock(&stats.state);
-                    if state.next_subscriber == gathering.n_calls || gathering.n_turns == TURNS_MAX {
-                        state.generation += 1;
-                        state.batch.handle_turn_end(now_ms);
-                        self.gathering = None;
-                        return;
-                    }
-                }
-            }
-            gathering.n_calls = lock(&stats.state).next_subscriber;
-            gathering.n_turns += 1;
-            gathering.turn_end = Some(self.files.link.core.host.turn_end());
+        if matches!(self.gathering, Gathering::Waiting) && stats.is_due(&lock(&stats.state)) {
+            self.gathering = Gathering::Due(self.files.link.core.host.turn_end());
+        }
+        if let Gathering::Due(turn_end) = &mut self.gathering
+            && turn_end.poll_unpin(context).is_ready()
+        {
+            let mut state = lock(&stats.state);
+            state.generation += 1;
+            state.batch.handle_turn_end(now_ms);
+            self.gathering = Gathering::Nothing;
         }
     }
 
@@ -162,9 +151,7 @@ impl Driver {
 
     fn act(&mut self, action: StatAction) {
         match action {
-            StatAction::AwaitTurnEnd => {
-                self.gathering = Some(Gathering { turn_end: None, n_calls: 0, n_turns: 0 });
-            }
+            StatAction::AwaitTurnEnd => self.gathering = Gathering::Waiting,
             StatAction::Send { request_id, paths, budget_ms } => {
                 let files = Arc::clone(&self.files);
                 let (request, abort) = abortable(async move { (request_id, ask(&files, paths, budget_ms).await) });
@@ -215,6 +202,3 @@ fn outcome(result: Result<StatResult, StatFailure<Error>>) -> Result<Option<File
         Err(StatFailure::CountMismatch) => Err(Error::protocol(STAT, "it has another number of results than paths")),
     }
 }
-
-/// Turns with new calls after which a batch goes out all the same.
-const TURNS_MAX: u32 = 64;
