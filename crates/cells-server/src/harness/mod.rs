@@ -7,7 +7,7 @@ mod instance;
 mod mutation;
 mod outputs;
 pub mod plugin;
-pub mod receipts;
+mod receipts;
 pub mod ring;
 pub mod scripted;
 mod service;
@@ -16,4 +16,5 @@ mod summary;
 mod tests;
 pub(crate) mod tools;
 
+pub use receipts::{OpenError, ReceiptLimits, purge_before};
 pub use service::{HarnessOptions, HarnessService, StartError};

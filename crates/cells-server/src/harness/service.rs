@@ -23,6 +23,32 @@ use super::summary::summarise_page;
 use super::tools::{Tool, ToolKind};
 
 /// The agents of a node. Cheap to clone; all clones are the same service.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use cells_protocol::ids::{PrincipalId, ProfileId, ServerId, WorkspaceId};
+/// use cells_server::harness::plugin::ProfileConfig;
+/// use cells_server::harness::scripted::ScriptedPlugin;
+/// use cells_server::harness::{HarnessOptions, HarnessService};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let directory = tempfile::tempdir()?;
+/// let profile = ProfileConfig {
+///     id: ProfileId::new("main")?,
+///     kind: "scripted".to_owned(),
+///     workspaces: vec![(WorkspaceId::new("demo")?, directory.path().to_owned())],
+///     home: directory.path().to_owned(),
+/// };
+/// let options = HarnessOptions::new(directory.path().join("state"), ServerId::new("node-1")?, vec![profile]);
+/// let service = HarnessService::start(&[Arc::new(ScriptedPlugin)], options).await?;
+/// let profiles = service.call(&PrincipalId::new("owner")?, "harness_profiles", Default::default()).await?;
+/// assert_eq!(profiles["profiles"][0]["id"], "main");
+/// service.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct HarnessService {
     inner: Arc<Inner>,

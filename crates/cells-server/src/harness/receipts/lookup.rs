@@ -14,7 +14,7 @@ impl ReceiptStore {
     /// `HARNESS_EPOCH_CHANGED` when nothing is known of the epoch, `ENOENT` when the mutation may still arrive,
     /// `HARNESS_REQUEST_REUSED` when the id belongs to another profile, `HARNESS_RECEIPT_STORE` when the file cannot be
     /// read.
-    pub fn find(
+    pub(crate) fn find(
         &self,
         principal: &PrincipalId,
         request_id: &str,
@@ -46,7 +46,7 @@ impl ReceiptStore {
     /// # Errors
     /// `HARNESS_REQUEST_REUSED` when the id belongs to another profile or epoch, `HARNESS_OPERATION_LIMIT`,
     /// `HARNESS_RECEIPT_LIMIT`, `HARNESS_RECEIPT_STORE`.
-    pub fn seal(&self, key: &ReceiptKey, profile: &ProfileId) -> Result<ReceiptState, ToolError> {
+    pub(crate) fn seal(&self, key: &ReceiptKey, profile: &ProfileId) -> Result<ReceiptState, ToolError> {
         const CODE: &str = "ECANCELLED";
         let mut inner = self.lock();
         match inner.row(key.principal.as_str(), key.request_id.as_str())? {

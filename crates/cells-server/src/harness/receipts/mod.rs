@@ -25,7 +25,7 @@ pub use purge::purge_before;
 
 /// The receipts of one installation.
 #[derive(Debug)]
-pub struct ReceiptStore {
+pub(crate) struct ReceiptStore {
     epoch: Epoch,
     limits: ReceiptLimits,
     inner: Mutex<Inner>,
@@ -50,31 +50,31 @@ impl Default for ReceiptLimits {
 
 /// What names a row: request ids are unique for each principal.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ReceiptKey {
+pub(crate) struct ReceiptKey {
     /// Who asked.
-    pub principal: PrincipalId,
+    pub(crate) principal: PrincipalId,
     /// Which mutation.
-    pub request_id: RequestId,
+    pub(crate) request_id: RequestId,
 }
 
 /// A mutation that asks to be admitted.
 #[derive(Debug, Clone)]
-pub struct NewReceipt {
+pub(crate) struct NewReceipt {
     /// Its name.
-    pub key: ReceiptKey,
+    pub(crate) key: ReceiptKey,
     /// The profile it is for.
-    pub profile: ProfileId,
+    pub(crate) profile: ProfileId,
     /// The tool.
-    pub tool: String,
+    pub(crate) tool: String,
     /// SHA-256 of tool and arguments.
-    pub identity: [u8; 32],
+    pub(crate) identity: [u8; 32],
     /// Whether it must wait for another mutation first.
-    pub waits: bool,
+    pub(crate) waits: bool,
 }
 
 /// What became of a mutation that asked to be admitted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// It is admitted; the caller must execute it.
     Admitted,
     /// The same mutation was admitted before; nothing is to be executed.
@@ -83,7 +83,7 @@ pub enum Admission {
 
 /// How far a mutation is. Nothing moves backwards.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ReceiptState {
+pub(crate) enum ReceiptState {
     /// Admitted; it waits or runs.
     Running,
     /// It happened. Compact JSON of the result.
@@ -95,17 +95,12 @@ pub enum ReceiptState {
 }
 
 impl ReceiptStore {
-    /// The epoch of this process.
-    pub fn epoch(&self) -> &Epoch {
-        &self.epoch
-    }
-
     /// Admits a mutation and commits its row, or gives what is known of it.
     ///
     /// # Errors
     /// `HARNESS_REQUEST_REUSED`, `HARNESS_OPERATION_LIMIT`, `HARNESS_RECEIPT_LIMIT` or `HARNESS_RECEIPT_STORE`. Nothing
     /// may be executed then.
-    pub fn admit(&self, new: &NewReceipt) -> Result<Admission, ToolError> {
+    pub(crate) fn admit(&self, new: &NewReceipt) -> Result<Admission, ToolError> {
         let mut inner = self.lock();
         match inner.row(new.key.principal.as_str(), new.key.request_id.as_str())? {
             Some(row) if row.identity.as_deref() == Some(&new.identity[..]) => Ok(Admission::Known(row.state)),
@@ -124,7 +119,7 @@ impl ReceiptStore {
     ///
     /// # Errors
     /// `HARNESS_RECEIPT_STORE`; the mutation must not be executed then.
-    pub fn start(&self, key: &ReceiptKey) -> Result<(), ToolError> {
+    pub(crate) fn start(&self, key: &ReceiptKey) -> Result<(), ToolError> {
         let mut inner = self.lock();
         let started = inner.connection.prepare_cached(START).and_then(|mut start| {
             start.execute(params![STARTED, time(), key.principal.as_str(), key.request_id.as_str(), RESERVED])
@@ -138,7 +133,7 @@ impl ReceiptStore {
 
     /// Writes how a mutation ended. When the write fails the outcome is remembered until a later write works, and new
     /// mutations are refused until then.
-    pub fn finish(&self, key: &ReceiptKey, state: ReceiptState) {
+    pub(crate) fn finish(&self, key: &ReceiptKey, state: ReceiptState) {
         let state = match state {
             ReceiptState::Committed(result) if result.len() > RECEIPT_RESULT_MAX_BYTES => {
                 ReceiptState::Committed(TRUNCATED.to_owned())

@@ -41,7 +41,12 @@ impl ReceiptStore {
     ///
     /// # Errors
     /// [`OpenError`]; nothing was changed then.
-    pub fn open(state: &Path, server_id: &ServerId, epoch: Epoch, limits: ReceiptLimits) -> Result<Self, OpenError> {
+    pub(crate) fn open(
+        state: &Path,
+        server_id: &ServerId,
+        epoch: Epoch,
+        limits: ReceiptLimits,
+    ) -> Result<Self, OpenError> {
         let mut connection = connect(state)?;
         let transaction = connection.transaction()?;
         create_schema(&transaction, server_id)?;

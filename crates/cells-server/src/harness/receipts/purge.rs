@@ -32,7 +32,7 @@ impl ReceiptStore {
     ///
     /// # Errors
     /// [`OpenError`]; nothing was changed then.
-    pub fn purge_old(&self) -> Result<u64, OpenError> {
+    pub(crate) fn purge_old(&self) -> Result<u64, OpenError> {
         let mut inner = self.lock();
         let transaction = inner.connection.transaction()?;
         let before = time() - RECEIPT_RETENTION_MS.cast_signed();
