@@ -22,24 +22,25 @@ impl NativeHost {
     /// by rustls, trusting what the platform trusts. The environment is not looked at: use
     /// [`with_http_client`](Self::with_http_client) for a proxy.
     ///
+    /// On a platform that has no trusted certificates only plain HTTP works; HTTPS fails when it is used.
+    ///
     /// # Errors
-    /// `EIO` when the platform offers no TLS trust store.
+    /// `EIO` when the platform can make no HTTP client.
     pub fn new() -> Result<Self, Error> {
         // A provider that the program installed before stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let client = reqwest::Client::builder()
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .no_proxy()
-            .tcp_nodelay(true)
-            .build();
-        match client {
-            Ok(http) => Ok(Self::with_http_client(http)),
-            Err(error) => {
-                let message = format!("no HTTP client can be made: {}", innermost(&error));
-                Err(Error::new(ErrorKind::Io, "client", message))
-            }
-        }
+        let builder = || {
+            reqwest::Client::builder()
+                .redirect(reqwest::redirect::Policy::none())
+                .retry(reqwest::retry::never())
+                .no_proxy()
+                .tcp_nodelay(true)
+        };
+        // Without trusted certificates the first attempt fails, though a node on this machine needs none.
+        let client = builder().build().or_else(|_| builder().tls_certs_only([]).build());
+        client.map(Self::with_http_client).map_err(|error| {
+            Error::new(ErrorKind::Io, "client", format!("no HTTP client can be made: {}", innermost(&error)))
+        })
     }
 
     /// A host on a client that you made, for example with a proxy or a private certificate authority. It must not follow

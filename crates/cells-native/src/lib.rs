@@ -25,7 +25,7 @@ pub use host::NativeHost;
 /// A client, and the future that drives it. Spawn that future on the runtime that uses the client.
 ///
 /// # Errors
-/// `EIO` when the platform offers no TLS trust store.
+/// `EIO` when the platform can make no HTTP client.
 pub fn client(config: ClientConfig) -> Result<(Client, Run)> {
     Ok(Client::new(NativeHost::new()?, config))
 }

@@ -1,8 +1,9 @@
 //! Files of a running node.
 
 use cells_driver::{
-    Connection, DiscoverOptions, ErrorKind, FileConnection, FileKind, OperationOptions, ReadOptions, Secret,
+    Client, Connection, DiscoverOptions, ErrorKind, FileConnection, FileKind, OperationOptions, ReadOptions, Secret,
 };
+use cells_server::Credential;
 use futures::future::join_all;
 
 use crate::stage::{Stage, content, sha256};
@@ -179,4 +180,22 @@ async fn who_may_not_is_told_so_in_one_line() {
         let text = error.to_string();
         assert!(!text.contains("wrong-key") && !text.contains('\n'), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_node_with_a_password_wants_the_user_name_too() {
+    let password = cells_server::Secret::new("päss:word");
+    let stage = Stage::with(Credential::Password { username: "jürgen".to_owned(), password }).await;
+    stage.client.set_credential("home", Secret::new("päss:word"));
+    let named = |username: &str| Connection { username: Some(username.to_owned()), ..stage.connection() };
+    assert_eq!(n_exports(&stage.client, &named("jürgen")).await, Ok(2));
+    assert_eq!(n_exports(&stage.client, &named("juergen")).await, Err((ErrorKind::AccessDenied, Some(401))));
+    let key = Connection::new(stage.direct.clone(), "home");
+    stage.client.set_credential("home", Secret::new("password"));
+    assert_eq!(n_exports(&stage.client, &key).await, Err((ErrorKind::AccessDenied, Some(401))));
+}
+
+async fn n_exports(client: &Client, connection: &Connection) -> Result<usize, (ErrorKind, Option<u16>)> {
+    let exports = client.exports(connection, OperationOptions::default()).await;
+    exports.map(|exports| exports.exports.len()).map_err(|error| (error.kind(), error.status()))
 }

@@ -6,7 +6,7 @@ use cells_driver::{
     Client, ClientConfig, Connection, FileClient, FileConnection, HarnessClient, MutationOptions, NativeId,
     OperationOptions, ProfileId, Secret, WorkspaceId,
 };
-use cells_server::{Node, ServeConfig};
+use cells_server::{Credential, Node, ServeConfig};
 use cells_testkit::fault_proxy::FaultProxy;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -25,6 +25,11 @@ pub(crate) struct Stage {
 impl Stage {
     /// A node with the exports `work` (read-write) and `library` (read-only, the same files).
     pub(crate) async fn new() -> Self {
+        Self::with(Credential::ApiKey(None)).await
+    }
+
+    /// The same with another credential.
+    pub(crate) async fn with(credential: Credential) -> Self {
         let root = tempfile::tempdir().unwrap();
         for directory in ["work", "library", "state"] {
             std::fs::create_dir(root.path().join(directory)).unwrap();
@@ -37,13 +42,16 @@ impl Stage {
                 format!("work={}:rw", path("work")).parse().unwrap(),
                 format!("library={}", path("library")).parse().unwrap(),
             ],
+            credential,
             ..ServeConfig::default()
         };
         let node = Node::bind(config).await.unwrap();
         let direct = node.endpoint().to_owned();
         let proxy = FaultProxy::start(direct.strip_prefix("http://").unwrap().parse().unwrap()).await.unwrap();
         let client = cells_native::spawn(ClientConfig::default()).unwrap();
-        client.set_credential("home", Secret::new(node.api_key().unwrap()));
+        if let Some(api_key) = node.api_key() {
+            client.set_credential("home", Secret::new(api_key));
+        }
         let (stop, stopped) = oneshot::channel::<()>();
         tokio::spawn(node.run(async {
             let _ = stopped.await;
