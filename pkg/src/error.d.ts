@@ -55,7 +55,7 @@ export interface Recovery {
 
 /** The members of a {@link CellsError} beside its code and message. All are optional. */
 export interface CellsErrorDetails {
-  /** What was being done, for example `stat`, `connect`, `protocol`, `credential` or `harness.turn`. */
+  /** What was being done, for example `stat`, `connect`, `protocol`, `credential` or `harness_turn`. */
   operation?: string;
   /** Mutations: what is known about the effect. */
   outcome?: Outcome;

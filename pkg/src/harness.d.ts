@@ -15,7 +15,7 @@ export interface OperationOptions {
 export interface MutationOptions extends OperationOptions {
   /**
    * Called once, right before the only request of the mutation is sent. Store the value, and `operation(recovery)` can
-   * settle the mutation in another process. What it throws is ignored.
+   * settle the mutation in another process. What it throws is printed and harms nobody.
    */
   onDispatch?: (recovery: Recovery) => void;
 }
@@ -268,6 +268,8 @@ export interface OutputPage {
 export interface OutputLoadOptions extends OperationOptions {
   /** `EFBIG` before reading when the output is larger. Default 8 MiB, at most 32 MiB. */
   maxBytes?: number;
+  /** Told while it loads: bytes loaded, bytes in all. What it throws is printed and harms nobody. */
+  onProgress?: (loadedBytes: number, totalBytes: number) => void;
 }
 
 /**

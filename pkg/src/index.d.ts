@@ -10,7 +10,10 @@ export type * from './harness.js';
 export { harnessArchiveAllowed } from './harness.js';
 
 /** What the wasm may come from: its address, a response with it, its bytes, or the compiled module. */
-export type InitSource = URL | string | Response | ArrayBuffer | ArrayBufferView | WebAssembly.Module;
+export type InitSource = URL | string | Response | ArrayBuffer | ArrayBufferView | CompiledModule;
+
+/** `WebAssembly.Module`, where the program's types know it: those of Node do not. */
+type CompiledModule = typeof globalThis extends { WebAssembly: { Module: { prototype: infer Module } } } ? Module : never;
 
 /**
  * Loads the driver. Needed once before {@link createCellsDriver} in a browser; in Node it resolves at once.

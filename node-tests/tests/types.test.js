@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { cpSync } from 'node:fs';
+import { join } from 'node:path';
+import { before, test } from 'node:test';
+import ts from 'typescript';
+import { Project, TOOLS } from '../support/project.js';
+
+let project;
+before(async () => {
+  project = await Project.create();
+  cpSync(join(import.meta.dirname, '../types'), project.folder, { recursive: true });
+  cpSync(join(TOOLS, '@types', 'node'), join(project.folder, 'node_modules', '@types', 'node'), { recursive: true });
+  cpSync(join(TOOLS, 'undici-types'), join(project.folder, 'node_modules', 'undici-types'), { recursive: true });
+});
+
+const DOM = ['es2022', 'dom', 'dom.iterable'];
+const SETUPS = {
+  'Node ESM and CommonJS, with the types of Node only': { module: 'nodenext', lib: ['es2022'], types: ['node'], files: ['app.mts', 'wrong.mts', 'common.cts'] },
+  'Node 16 resolution': { module: 'node16', lib: DOM, types: [], files: ['app.mts', 'wrong.mts', 'common.cts'] },
+  'a bundler, in a browser': { module: 'esnext', moduleResolution: 'bundler', lib: DOM, types: [], files: ['app.mts', 'wrong.mts'] },
+};
+
+for (const [name, { files, ...options }] of Object.entries(SETUPS)) {
+  test(`strict TypeScript accepts the package: ${name}`, async () => {
+    const compilerOptions = { ...options, strict: true, noEmit: true, target: 'es2022', skipLibCheck: false, noUncheckedIndexedAccess: true };
+    project.write({ 'tsconfig.json': JSON.stringify({ compilerOptions, files }) });
+    await project.exec(process.execPath, [join(TOOLS, 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.json']);
+  });
+}
+
+test('the members that exist are the members that are declared', async () => {
+  const { createCellsDriver } = await project.import();
+  const driver = createCellsDriver();
+  const connection = { endpoint: 'http://127.0.0.1:1', credentialRef: 'none' };
+  const harness = driver.harness(connection);
+  const objects = {
+    CellsDriver: [driver, 'index.d.ts'],
+    FileClient: [driver.files({ ...connection, alias: 'home' }), 'files.d.ts'],
+    HarnessClient: [harness, 'harness.d.ts'],
+    Subscription: [harness.subscribe('main'), 'harness.d.ts'],
+  };
+  // Every class of wasm-bindgen has these; they release memory that the garbage collector releases as well.
+  const generated = ['constructor', 'free', '__destroy_into_raw'];
+  for (const [name, [object, file]] of Object.entries(objects)) {
+    const existing = Object.getOwnPropertyNames(Object.getPrototypeOf(object)).filter((member) => !generated.includes(member));
+    assert.deepEqual(existing.sort(), declaredMembers(file, name).sort(), name);
+  }
+  await driver.dispose();
+});
+
+test('the members of an error are those that are declared', async () => {
+  const { CellsError } = await project.import();
+  const error = new CellsError('EIO', 'x', { operation: 'a', outcome: 'unknown', requestId: 'b', operationId: 'c', recovery: {}, remoteCode: 'D', reason: 'E', status: 1, retryAfterMs: 2, cause: 3 });
+  const declared = [...declaredMembers('error.d.ts', 'CellsError'), 'cause'].filter((member) => member !== 'name');
+  const existing = Object.getOwnPropertyNames(error).filter((member) => !['stack', 'message'].includes(member));
+  assert.deepEqual(existing.sort(), declared.sort());
+  assert.equal(error.name, 'CellsError');
+  assert.deepEqual(Object.keys(new CellsError('EIO', 'x')), ['code']);
+});
+
+test('every exported member is documented', () => {
+  for (const file of ['index', 'files', 'harness', 'error', 'authorization']) {
+    const source = sourceOf(`${file}.d.ts`);
+    const undocumented = [];
+    const visit = (node) => {
+      const isMember = ts.isPropertySignature(node) || ts.isMethodSignature(node) || ts.isPropertyDeclaration(node);
+      const isExported = ts.isInterfaceDeclaration(node) || ts.isTypeAliasDeclaration(node) || ts.isFunctionDeclaration(node) || ts.isClassDeclaration(node);
+      const isInline = isMember && ts.isTypeLiteralNode(node.parent);
+      if ((isMember || isExported) && !isInline && ts.getJSDocCommentsAndTags(node).length === 0) undocumented.push(node.name?.getText(source));
+      ts.forEachChild(node, visit);
+    };
+    visit(source);
+    assert.deepEqual(undocumented, [], file);
+  }
+});
+
+/** The names that an interface or class of the package's types declares. */
+function declaredMembers(file, name) {
+  let members;
+  ts.forEachChild(sourceOf(file), (node) => {
+    if ((ts.isInterfaceDeclaration(node) || ts.isClassDeclaration(node)) && node.name.text === name) members = node.members;
+  });
+  return members.filter((member) => !ts.isConstructorDeclaration(member)).map((member) => member.name.text);
+}
+
+function sourceOf(file) {
+  const text = ts.sys.readFile(join(project.package, 'dist', file));
+  return ts.createSourceFile(file, text, ts.ScriptTarget.ES2022, true);
+}

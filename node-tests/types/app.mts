@@ -1,0 +1,44 @@
+// What users write, with every type of the package that a program names.
+import init, { CellsError, createCellsDriver } from '@itookit/cells-driver';
+import type { CellsDriver, FileStat, RemoteConnection } from '@itookit/cells-driver';
+import { validateAuthorization } from '@itookit/cells-driver/authorization';
+import { harnessArchiveAllowed, type HarnessClient, type OutputRef, type Recovery } from '@itookit/cells-driver/harness';
+
+await init();
+await init(new URL('https://example.test/x.wasm'));
+await init(fetch('https://example.test/x.wasm'));
+const driver: CellsDriver = createCellsDriver(async (reference) => reference, (url, options) => fetch(url, options));
+const restore: () => void = driver.setCredential('a', 'b');
+restore();
+const connection: RemoteConnection = { endpoint: 'http://127.0.0.1:1', credentialRef: 'a' };
+const descriptor = await driver.discover(connection, { metadata: {}, timeoutMs: 5 });
+const pinned: RemoteConnection = { ...connection, authorization: validateAuthorization(descriptor.authorization) };
+const files = driver.files({ ...pinned, alias: 'home' });
+const stat: FileStat | null = await files.stat('x', { signal: new AbortController().signal });
+if (stat?.kind === 'file') stat.size?.toFixed();
+const { data } = await files.read('x', { offset: 1, length: 2, ifRevision: stat?.revision });
+data.byteLength.toFixed();
+for await (const piece of (await files.readStream('x')).stream as any as AsyncIterable<Uint8Array>) piece.length.toFixed();
+const harness: HarnessClient = driver.harness(connection);
+const { profiles } = await harness.profiles();
+const { session, recovery } = await harness.create(profiles[0]!.id, 'home', { onDispatch: (known: Recovery) => void known });
+harnessArchiveAllowed(session);
+const { turnId } = await harness.turn('main', session.id, 'hello');
+await harness.interrupt('main', session.id, turnId);
+await harness.respond('main', 7, { decision: 'accept' });
+const result = await harness.command('main', session.id, 'status', '');
+const reference: OutputRef | undefined = result.outputRef;
+if (reference) {
+  const output: ArrayBuffer = await harness.loadCommandOutput('main', reference, { maxBytes: 1, onProgress: (n, all) => n / all });
+  output.byteLength.toFixed();
+}
+const subscription = harness.subscribe('main', ({ state, cursor }) => harness.eventSnapshot('main', cursor).events[0]?.seq ?? state);
+await subscription.ready;
+subscription.close();
+try {
+  const receipt = await harness.operation(recovery);
+  if (receipt.outcome === 'unknown') receipt.code?.length;
+} catch (error) {
+  if (error instanceof CellsError && error.code === 'ENOENT' && error.outcome === 'unknown') error.recovery?.epoch.length;
+}
+await driver.dispose();
