@@ -1,6 +1,7 @@
 //! The parsers of replies, on golden messages and on broken copies of them. The native run of the same checks is in
 //! `crates/cells-protocol/tests/replies/fixtures.rs`.
 #![cfg(target_family = "wasm")]
+#![allow(clippy::unwrap_used, reason = "clippy knows only `#[test]`")]
 
 use cells_testkit::fixtures::{check_fixtures, check_mutations};
 use wasm_bindgen_test::wasm_bindgen_test;

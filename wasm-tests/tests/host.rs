@@ -1,6 +1,7 @@
 //! [`WebHost`], the driver's platform in JavaScript, alone and below a client. The same cases run in Node and in Chromium;
 //! they need no server, because `fetch` is injected.
 #![cfg(target_family = "wasm")]
+#![allow(clippy::unwrap_used, reason = "clippy knows only `#[test]`")]
 
 mod fetch;
 
@@ -20,7 +21,7 @@ use fetch::{Fetch, broken_stream, response, stream_of};
 #[wasm_bindgen_test]
 async fn status_headers_and_body_of_a_response_arrive() {
     let fetch =
-        Fetch::answering(|_, _| Ok(response(201, &[("X-One", "1"), ("x-two", "2")], stream_of(&["ab", "", "c"]))));
+        Fetch::answering(|_, _| Ok(response(201, &[("X-One", "1"), ("x-two", "2")], &stream_of(&["ab", "", "c"]))));
     let mut reply = send(&fetch).await.unwrap();
     assert_eq!(reply.status, 201);
     assert_eq!((reply.header("x-one"), reply.header("x-two")), (Some("1"), Some("2")));
@@ -39,7 +40,7 @@ async fn status_headers_and_body_of_a_response_arrive() {
 
 #[wasm_bindgen_test]
 async fn a_request_is_sent_as_it_is_and_refuses_caches_cookies_and_redirects() {
-    let fetch = Fetch::answering(|_, _| Ok(response(204, &[], JsValue::NULL)));
+    let fetch = Fetch::answering(|_, _| Ok(response(204, &[], &JsValue::NULL)));
     let mut reply = send(&fetch).await.unwrap();
     assert_eq!(reply.body.next_chunk().await, Ok(None));
     assert_eq!(fetch.url(), "http://node.test/path");
@@ -60,7 +61,7 @@ async fn dropping_a_request_or_its_body_ends_the_transfer() {
     drop(sending);
     assert!(pending.signal().aborted());
 
-    let fetch = Fetch::answering(|_, _| Ok(response(200, &[], stream_of(&["some", "more"]))));
+    let fetch = Fetch::answering(|_, _| Ok(response(200, &[], &stream_of(&["some", "more"]))));
     let mut reply = send(&fetch).await.unwrap();
     reply.body.next_chunk().await.unwrap();
     assert!(!fetch.signal().aborted());
@@ -73,7 +74,7 @@ async fn redirects_are_refused_in_whatever_way_the_platform_tells_them() {
     let opaque = |_: &str, _: &JsValue| Ok(object(&[("status", 0.into()), ("type", "opaqueredirect".into())]));
     let followed = |_: &str, _: &JsValue| Ok(object(&[("status", 200.into()), ("redirected", true.into())]));
     for fetch in [
-        Fetch::answering(|_, _| Ok(response(307, &[("location", "/")], JsValue::NULL))),
+        Fetch::answering(|_, _| Ok(response(307, &[("location", "/")], &JsValue::NULL))),
         Fetch::answering(opaque),
         Fetch::answering(followed),
     ] {
@@ -102,7 +103,7 @@ async fn a_failure_of_the_network_quotes_its_code_and_nothing_else() {
     ] {
         let error = send(&fetch).await.unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
-        assert!(!error.contains("127.0.0.1") && !error.contains("secret"), "{error}");
+        assert!(!error.contains("127.0.0.1") & !error.contains("secret"), "{error}");
     }
 }
 
@@ -121,7 +122,7 @@ async fn a_body_that_breaks_or_is_not_made_of_bytes_is_an_error() {
 
 #[wasm_bindgen_test]
 async fn a_header_that_cannot_be_sent_is_told_before_anything_is() {
-    let fetch = Fetch::answering(|_, _| Ok(response(200, &[], JsValue::NULL)));
+    let fetch = Fetch::answering(|_, _| Ok(response(200, &[], &JsValue::NULL)));
     for value in ["two\r\nlines", "nul\0", "snow ☃"] {
         let request = HttpRequest { headers: vec![("x-test", value.into())], ..request() };
         let error = WebHost::new(Some(fetch.function())).send(request).await.unwrap_err();
@@ -172,11 +173,11 @@ fn random_bytes_fill_buffers_of_any_size() {
 async fn a_client_on_this_host_shares_requests_and_tells_typed_errors() {
     let fetch = Fetch::answering(|url, init| {
         if url.ends_with("/exports") {
-            return Ok(response(401, &[], "{\"code\":\"EACCES\"}".into()));
+            return Ok(response(401, &[], &"{\"code\":\"EACCES\"}".into()));
         }
         let text = String::from_utf8(js_sys::Uint8Array::new(&member(init, "body")).to_vec()).unwrap();
         let results = vec!["{\"stat\":{\"kind\":\"file\",\"size\":7}}"; text.matches(".txt").count()].join(",");
-        Ok(response(200, &[("content-type", "application/json")], format!("{{\"results\":[{results}]}}").into()))
+        Ok(response(200, &[("content-type", "application/json")], &format!("{{\"results\":[{results}]}}").into()))
     });
     let (client, run) = Client::new(WebHost::new(Some(fetch.function())), ClientConfig::default());
     spawn_local(run);

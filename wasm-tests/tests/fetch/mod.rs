@@ -53,7 +53,7 @@ impl Fetch {
 }
 
 /// A `Response`; `body` is whatever its constructor takes.
-pub(crate) fn response(status: u16, headers: &[(&str, &str)], body: JsValue) -> JsValue {
+pub(crate) fn response(status: u16, headers: &[(&str, &str)], body: &JsValue) -> JsValue {
     let named = Headers::new().unwrap();
     for (name, value) in headers {
         named.append(name, value).unwrap();
@@ -62,7 +62,7 @@ pub(crate) fn response(status: u16, headers: &[(&str, &str)], body: JsValue) -> 
     init.set_status(status);
     init.set_headers(&named);
     let class = Reflect::get(&js_sys::global(), &"Response".into()).unwrap().unchecked_into::<Function>();
-    let made = Reflect::construct(&class, &Array::of2(&body, &init)).unwrap();
+    let made = Reflect::construct(&class, &Array::of2(body, &init)).unwrap();
     made.unchecked_into::<Response>().into()
 }
 
