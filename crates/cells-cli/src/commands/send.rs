@@ -153,6 +153,7 @@ impl Send {
         };
         Ok(match &self.command {
             Some(name) => Prompt::Command { name: name.clone(), args: text },
+            None if text.trim().is_empty() => return Err(Failure::usage("the prompt is empty")),
             None => Prompt::Text(text),
         })
     }
@@ -190,7 +191,7 @@ fn told(node: &Node, error: cells_driver::Error) -> Failure {
 /// The user leaves. What was sent and has no outcome yet can be asked for later.
 fn leave(node: &Node, dispatch: &Dispatch) -> Failure {
     match dispatch.get() {
-        Some(recovery) => Failure::new(Exit::Interrupted, "left; what was sent goes on at the node")
+        Some(recovery) => Failure::new(Exit::Interrupted, "left; what was sent may go on at the node")
             .with_ask(node.receipt_command(&recovery)),
         None => Failure::Interrupted,
     }

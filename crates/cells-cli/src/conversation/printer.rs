@@ -23,6 +23,8 @@ struct Inner {
     err: Box<dyn Write + Send>,
     /// The message whose text stands on the last line of the answers, if that line has no end yet.
     open_line: Option<String>,
+    /// A prompt waits for what is typed behind it.
+    open_prompt: bool,
 }
 
 impl Printer {
@@ -33,7 +35,7 @@ impl Printer {
     }
 
     fn with(json: bool, is_terminal: bool, out: Box<dyn Write + Send>, err: Box<dyn Write + Send>) -> Self {
-        Self(Arc::new(Mutex::new(Inner { json, is_terminal, out, err, open_line: None })))
+        Self(Arc::new(Mutex::new(Inner { json, is_terminal, out, err, open_line: None, open_prompt: false })))
     }
 
     /// The session that is talked to.
@@ -92,7 +94,16 @@ impl Printer {
     pub(crate) fn prompt(&self, prompt: &str) -> Result<(), Failure> {
         self.write(|inner| {
             inner.end_line_on_terminal()?;
+            inner.open_prompt = !prompt.ends_with('\n');
             inner.err.write_all(prompt.as_bytes())
+        })
+    }
+
+    /// Something was typed behind the prompt; `needs_end` if the terminal did not show the end of its line.
+    pub(crate) fn typed(&self, needs_end: bool) -> Result<(), Failure> {
+        self.write(|inner| {
+            inner.open_prompt = false;
+            if needs_end { writeln!(inner.err) } else { Ok(()) }
         })
     }
 
@@ -165,6 +176,7 @@ impl Inner {
     }
 
     fn answer(&mut self, text: &str) -> io::Result<()> {
+        self.end_prompt()?;
         let text = if self.is_terminal { visible(text) } else { text.into() };
         self.out.write_all(text.as_bytes())
     }
@@ -176,8 +188,13 @@ impl Inner {
         }
     }
 
+    fn end_prompt(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.open_prompt) { writeln!(self.err) } else { Ok(()) }
+    }
+
     /// Elsewhere, what goes to standard error does not touch the answers.
     fn end_line_on_terminal(&mut self) -> io::Result<()> {
+        self.end_prompt()?;
         if !self.is_terminal {
             return Ok(());
         }
@@ -279,6 +296,22 @@ mod tests {
             screen.text(),
             "Hello\n$ ls\\u{7}\n you!\n\\u{1b}[2J\nbetween\n$ ls\\u{7}: declined\ncells: done\\n\n"
         );
+    }
+
+    #[test]
+    fn what_comes_while_a_prompt_waits_stands_on_a_line_of_its_own() {
+        let screen = Screen::default();
+        let printer = Printer::with(false, true, Box::new(screen.clone()), Box::new(screen.clone()));
+        printer.show(&text("1", "Hello")).unwrap();
+        printer.prompt("Why?\n> ").unwrap();
+        printer.show(&text("1", " you")).unwrap();
+        printer.prompt("> ").unwrap();
+        printer.typed(false).unwrap();
+        printer.prompt("Password? ").unwrap();
+        printer.typed(true).unwrap();
+        printer.prompt("And? ").unwrap();
+        printer.notice("late").unwrap();
+        assert_eq!(screen.text(), "Hello\nWhy?\n> \n you\n> Password? \nAnd? \ncells: late\n");
     }
 
     #[test]

@@ -2,5 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first thing that cannot be")]
 
+mod agents;
+mod completions;
+mod connection;
+mod files;
+mod interrupts;
 mod killed_node;
+mod lost;
 mod serve;
+mod stage;
+mod terminal;

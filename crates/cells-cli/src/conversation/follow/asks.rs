@@ -23,7 +23,9 @@ impl State<'_> {
         self.waiting.retain(is_open);
         if self.dialogue.as_ref().is_some_and(|dialogue| !is_open(dialogue.request())) {
             self.end_dialogue();
-            self.with.printer.notice("it was answered elsewhere, or is not asked any longer")?;
+            if self.interrupt == Interrupt::No {
+                self.with.printer.notice("it was answered elsewhere, or is not asked any longer")?;
+            }
         }
         for message in own {
             let note = |item_id: &str| self.conversation.note_of(item_id).map(str::to_owned);
@@ -87,14 +89,12 @@ impl State<'_> {
     }
 
     fn end_dialogue(&mut self) -> Option<Dialogue> {
-        if self.hidden.take().is_some() {
-            // The line break that was typed was not shown. Nothing can be done if this fails.
-            let _ = self.with.printer.prompt("\n");
-        }
+        self.hidden = None;
         self.dialogue.take()
     }
 
     pub(super) fn take_line(&mut self, line: Option<&str>) -> Result<(), Failure> {
+        self.with.printer.typed(line.is_none() || self.hidden.is_some())?;
         let Some(mut dialogue) = self.end_dialogue() else { return Ok(()) };
         match dialogue.handle_line(line) {
             Step::Ask => self.prompt(dialogue),

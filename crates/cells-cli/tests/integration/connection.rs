@@ -1,0 +1,88 @@
+//! Which node, and as whom.
+
+use crate::stage::{KEY, Ran, Stage};
+
+#[tokio::test]
+async fn a_node_says_what_it_is() {
+    let stage = Stage::new().await;
+    let (root, mcp) = (stage.proxy.url(), format!("{}/mcp", stage.proxy.url()));
+    let expected = format!(
+        "node     node-*\nfiles    {root}\nmcp      {mcp}\noffers   agents, events, durable receipts*\nyou are  owner\n"
+    );
+    stage.check(&[(&["discover"], 0, &expected, ""), (&["discover", "--url", &mcp], 0, &expected, "")]).await;
+    let descriptor = stage.json(&["discover"]).await;
+    assert_eq!((descriptor["httpEndpoint"].as_str(), descriptor["mcpEndpoint"].as_str()), (Some(&*root), Some(&*mcp)));
+    assert_eq!(descriptor["authorization"]["principalId"], "owner");
+    assert_eq!(descriptor["legacy"], false);
+}
+
+#[tokio::test]
+async fn keys_come_from_the_environment_or_a_file() {
+    let stage = Stage::new().await;
+    let write = |name: &str, text: &str| std::fs::write(stage.path(name), text).unwrap();
+    write("right", &format!("{KEY}\n"));
+    write("wrong", "another-key-that-nobody-knows\n");
+    write("empty", "\n");
+    write("two", "one\ntwo\n");
+    const REFUSED: &str = "cells: the node refuses the credential, or wants one; check CELLS_API_KEY, *\n";
+    const NONE: &str = "cells: no API key: set CELLS_API_KEY, *\n";
+    let cases: [(Option<&str>, &[&str], i32, &str); 10] = [
+        (Some(KEY), &[], 0, ""),
+        (Some("another-key-that-nobody-knows"), &[], 5, REFUSED),
+        (None, &[], 2, NONE),
+        (Some(""), &[], 2, NONE),
+        (None, &["--api-key-file", "right"], 0, ""),
+        (Some(KEY), &["--api-key-file", "wrong"], 5, REFUSED),
+        (None, &["--api-key-file", "empty"], 2, "cells: --api-key-file empty is empty\n"),
+        (None, &["--api-key-file", "two"], 2, "cells: --api-key-file two has more than one line\n"),
+        (None, &["--api-key-file", "none"], 2, "cells: --api-key-file none: *\n"),
+        (Some(KEY), &["--anonymous"], 5, REFUSED),
+    ];
+    for (key, options, code, stderr) in cases {
+        let mut command = stage.cells(&["exports"]);
+        command.args(options).env_remove("CELLS_API_KEY");
+        if let Some(key) = key {
+            command.env("CELLS_API_KEY", key);
+        }
+        let stdout = if code == 0 { "ALIAS*" } else { "" };
+        Ran::of(&mut command).await.check(&format!("{key:?} {options:?}"), code, stdout, stderr);
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_be_is_told_in_one_line() {
+    let stage = Stage::new().await;
+    stage
+        .check(&[
+            (
+                &["exports", "--url", "127.0.0.1:4477"],
+                2,
+                "",
+                "cells: --url or --username: *must start with http:// or https://\n",
+            ),
+            (&["exports", "--url", "http://me:secret-word@node/"], 2, "", "cells: --url or --username: *\n"),
+            (&["exports", "--username", "a:b"], 2, "", "cells: --url or --username: *\n"),
+            (&["exports", "--timeout", "0"], 2, "", "error: *"),
+            (
+                &["exports", "--url", "http://127.0.0.1:1"],
+                1,
+                "",
+                "cells: *check that the node runs, and --url or CELLS_URL (EIO)\n",
+            ),
+            (&["nothing"], 2, "", "error: unrecognized subcommand 'nothing'*"),
+        ])
+        .await;
+    let ran = stage.run(&["exports", "--url", "http://me:secret-word@node/"]).await;
+    assert!(!ran.stderr.contains("secret-word"), "{ran:?}");
+    let ran = stage.run(&["exports", "--url", "http://127.0.0.1:1", "--json"]).await;
+    let told: serde_json::Value = serde_json::from_str(&ran.stderr).unwrap();
+    assert_eq!((&told["error"]["operation"], &told["error"]["exitCode"]), (&"connect".into(), &1.into()));
+}
+
+#[tokio::test]
+async fn the_help_tells_the_exit_codes_and_never_the_key() {
+    let stage = Stage::new().await;
+    stage.check(&[(&["--help"], 0, "*Exit codes of the client verbs:\n    0  done\n*  130  interrupted\n", "")]).await;
+    let ran = stage.run(&["cat", "--help"]).await;
+    assert!(ran.stdout().contains("CELLS_API_KEY") && !ran.stdout().contains(KEY), "{ran:?}");
+}
