@@ -81,18 +81,19 @@ impl Node {
 
         let state = StateDir::open(&checked.state)?;
         let mut record = identity(&state, config.server_id.as_ref())?;
-        let settled = credential::settle(&config.credential, config.new_key, &mut record)?;
-        state.save(&record)?;
-
+        state.save(&record)?; // before the stores that carry this id
         let profiles = profiles::resolve(&config, &checked.exports, state.path())?;
-        let principals = Principals::new(settled.verifier, owner_grants(&checked.exports, &profiles))?;
+        let grants = owner_grants(&checked.exports, &profiles);
         let options = HarnessOptions::new(state.path().to_owned(), record.server_id.clone(), profiles);
         let harness = HarnessService::start(plugins, options).await?;
+        // Last, so that a start that fails cannot replace the key by one that nobody saw.
+        let settled = credential::settle(&config.credential, config.new_key, &mut record)?;
+        state.save(&record)?;
         let app = App {
             server_id: record.server_id,
             process_epoch: ServerId::new(random::hex(&random::bytes::<32>()?))
                 .map_err(|error| ServeError::Failed(error.to_string()))?,
-            principals,
+            principals: Principals::new(settled.verifier, grants)?,
             origins: checked.origins,
             files: Files::new(checked.exports)?,
             harness,

@@ -98,6 +98,9 @@ impl StateDir {
 
     /// Keeps `record`: after this returned, a crash cannot lose or damage it.
     pub(crate) fn save(&self, record: &Record) -> Result<(), ServeError> {
+        if self.load()?.as_ref() == Some(record) {
+            return Ok(());
+        }
         let write = || -> io::Result<()> {
             let staged = self.path.join(STAGED_RECORD_FILE);
             let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&staged)?;

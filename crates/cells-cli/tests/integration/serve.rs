@@ -43,10 +43,15 @@ impl Running {
 
     /// Status of `GET /v1/exports` with this key.
     fn status(&self, key: &str) -> String {
+        self.status_of("/v1/exports", key)
+    }
+
+    /// Status of `GET` on a route with this key.
+    fn status_of(&self, route: &str, key: &str) -> String {
         let address = self.announced["endpoint"].as_str().unwrap().strip_prefix("http://").unwrap();
         let mut stream = TcpStream::connect(address).unwrap();
         let head =
-            format!("GET /v1/exports HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\nconnection: close\r\n\r\n");
+            format!("GET {route} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {key}\r\nconnection: close\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
         let mut reply = String::new();
         stream.read_to_string(&mut reply).unwrap();
@@ -129,6 +134,24 @@ fn a_killed_node_can_be_started_again() {
     let again = Running::start(command.args(["--export", "x=x", "--listen", &format!("127.0.0.1:{port}")]));
     assert_eq!(again.announced, first.announced, "same state, same port");
     assert_eq!(again.status(KEY), "200");
+}
+
+#[test]
+fn the_log_names_method_route_and_status_and_nothing_private() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::create_dir_all(directory.path().join("x/private-folder")).unwrap();
+    let node = Running::start(serve(directory.path()).args(["--log-level", "trace"]).env("CELLS_API_KEY", KEY));
+    assert_eq!(node.status_of("/v1/fs/x/entries?path=private-folder", KEY), "200");
+    assert_eq!(node.status_of("/v1/fs/x/content?path=private-file", KEY), "404");
+    assert_eq!(node.status_of("/private-route", KEY), "404");
+    let (_, _, errors) = node.stop(rustix::process::Signal::TERM);
+    assert!(errors.contains("listening on http://127.0.0.1:"), "{errors}");
+    for (route, status) in [("/v1/fs/{alias}/entries", 200), ("/v1/fs/{alias}/content", 404), ("-", 404)] {
+        let line = format!("method=GET route=\"{route}\" status={status} ms=");
+        assert!(errors.contains(&line), "{line}: {errors}");
+    }
+    let host_path = directory.path().to_str().unwrap();
+    assert!(!errors.contains("private") && !errors.contains(KEY) && !errors.contains(host_path), "{errors}");
 }
 
 #[test]

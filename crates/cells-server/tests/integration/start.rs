@@ -173,6 +173,18 @@ async fn identity_and_key_survive_a_restart() {
     assert!(same_id.is_ok());
 }
 
+#[tokio::test]
+async fn a_start_that_fails_makes_no_key_that_nobody_saw() {
+    let directory = tempfile::tempdir().unwrap();
+    let without_key = || ServeConfig { credential: Credential::ApiKey(None), ..config(&directory) };
+    fs::create_dir(directory.path().join("state")).unwrap();
+    fs::write(directory.path().join("state/lock"), "").unwrap();
+    fs::write(directory.path().join("state/receipts.sqlite"), "not a database").unwrap();
+    assert!(Node::bind(without_key()).await.is_err());
+    fs::remove_file(directory.path().join("state/receipts.sqlite")).unwrap();
+    assert!(Node::bind(without_key()).await.unwrap().api_key().is_some());
+}
+
 /// Whether any file below `directory` holds `text`.
 fn holds(directory: &Path, text: &str) -> bool {
     fs::read_dir(directory).unwrap().any(|entry| {

@@ -146,7 +146,7 @@ fn pattern(size: usize) -> Vec<u8> {
 #[tokio::test]
 async fn large_files_arrive_whole_over_piece_borders() {
     let node = TestNode::start().await;
-    for size in [262_143, 262_144, 262_145, 524_288, 5_000_001] {
+    for size in [524_287, 524_288, 524_289, 1_048_576, 5_000_001] {
         let bytes = pattern(size);
         fs::write(node.path("rw/large"), &bytes).unwrap();
         let reply = Reply::of(node.content("rw", "large")).await;
