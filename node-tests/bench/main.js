@@ -16,7 +16,7 @@ const OUTPUT_BYTES = 32 * 1024 * 1024;
 const CALLS = 300;
 
 const { cells, folder, report } = JSON.parse(process.argv[2]);
-const apiKey = 'the key of a node that lives for one bench';
+const apiKey = 'the-key-of-a-node-that-lives-for-one-bench';
 const exports = [`export=${join(folder, 'export')}:rw`];
 const node = await LocalNode.start({ program: cells, exports, state: join(folder, 'node-state'), apiKey });
 const raw = { endpoint: node.endpoint, mcpUrl: node.mcpUrl, apiKey };

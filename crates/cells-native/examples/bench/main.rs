@@ -48,7 +48,7 @@ struct Bench {
 
 impl Bench {
     async fn start(cells: &Path, folder: &Path) -> anyhow::Result<Bench> {
-        let api_key = "the key of a node that lives for one bench".to_owned();
+        let api_key = "the-key-of-a-node-that-lives-for-one-bench".to_owned();
         let mut export = OsString::from("export=");
         export.push(folder.join("export"));
         export.push(":rw");
