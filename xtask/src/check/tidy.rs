@@ -60,7 +60,13 @@ pub(crate) fn machine_paths() -> anyhow::Result<()> {
     .to_vec();
     words.extend(env::var("HOME").ok().filter(|home| home.matches('/').count() > 1));
     words.push(repo::root().display().to_string());
-    refuse(repo::files()?, |line| words.iter().find(|word| line.contains(word.as_str())).cloned())
+    refuse(repo::files()?, |line| words.iter().find(|word| begins_in(line, word)).cloned())
+}
+
+/// Whether `word` stands in the line and is not the rest of a longer name, as in `/v1/root/file`.
+fn begins_in(line: &str, word: &str) -> bool {
+    let begins = |at: usize| !line[..at].ends_with(|c: char| c.is_alphanumeric() || "_-.*}".contains(c));
+    line.match_indices(word).any(|(at, _)| begins(at))
 }
 
 /// Lock files pin by version and digest; where to download from is the machine's business.
@@ -120,7 +126,14 @@ const SOURCES: &[&str] = &["rs", "js", "mjs", "cjs", "ts", "sh"];
 
 #[cfg(test)]
 mod tests {
-    use super::lines_without_tests;
+    use super::{begins_in, lines_without_tests};
+
+    #[test]
+    fn a_path_inside_of_another_is_no_machine_path() {
+        for (line, expected) in [("cd /a/b", true), ("\"/a/b\"", true), ("GET /v1/a/b", false), ("x=/a/b", true)] {
+            assert_eq!(begins_in(line, "/a/"), expected, "{line}");
+        }
+    }
 
     #[test]
     fn inline_tests_do_not_count() {
