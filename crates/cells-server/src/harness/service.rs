@@ -176,26 +176,19 @@ impl HarnessService {
         if arguments.contains_key("projectId") {
             return Err(ToolError("ECAPABILITY"));
         }
-        if tool == "harness_profiles" {
-            return Ok(self.profiles());
-        }
-        let profile = text(&arguments, "profileId")?;
-        let instance = self.inner.instances.iter().find(|(id, _)| id.as_str() == profile);
+        let instance = self.inner.instance(&arguments);
         let Some(tool) = Tool::find(tool) else {
-            return Err(ToolError(if instance.is_some() { "ECAPABILITY" } else { "ENOENT" }));
+            return Err(instance.err().unwrap_or(ToolError("ECAPABILITY")));
         };
-        if tool.kind == ToolKind::Operation {
-            // Needs no instance: receipts outlive the profile they are for.
-            return self.operation(principal, arguments).await;
-        }
-        let instance = Arc::clone(instance.ok_or(ToolError("ENOENT"))?.1);
         match tool.kind {
             ToolKind::Profiles => Ok(self.profiles()),
-            ToolKind::Read | ToolKind::Operation => read(&instance, tool.name, arguments).await,
-            ToolKind::Seal => self.seal(principal, &instance, arguments).await,
-            ToolKind::Output => self.output(principal, &instance, arguments).await,
+            // Needs no instance: receipts outlive the profile they are for.
+            ToolKind::Operation => self.operation(principal, arguments).await,
+            ToolKind::Read => read(&*instance?, tool.name, arguments).await,
+            ToolKind::Seal => self.seal(principal, &*instance?, arguments).await,
+            ToolKind::Output => self.output(principal, &*instance?, arguments).await,
             ToolKind::Mutation | ToolKind::PassingMutation => {
-                self.inner.mutate(principal, instance, tool, arguments).await
+                self.inner.mutate(principal, instance?, tool, arguments).await
             }
         }
     }
@@ -210,10 +203,13 @@ impl HarnessService {
         for instance in self.inner.instances.values() {
             instance.driver.stop();
         }
-        join_all(self.inner.instances.values().map(|instance| instance.driver.drain())).await;
-        self.inner.tasks.close();
-        // A driver that does not end: its receipt is settled at the next start.
-        let _ = tokio::time::timeout(DRAIN_MAX, self.inner.tasks.wait()).await;
+        let drained = async {
+            join_all(self.inner.instances.values().map(|instance| instance.driver.drain())).await;
+            self.inner.tasks.close();
+            self.inner.tasks.wait().await;
+        };
+        // What does not end in time is settled at the next start.
+        let _ = tokio::time::timeout(DRAIN_MAX, drained).await;
     }
 
     fn profiles(&self) -> Value {
@@ -272,6 +268,12 @@ impl Drop for Inner {
 impl Inner {
     pub(super) fn check_open(&self) -> Result<(), ToolError> {
         if self.closed.load(Ordering::SeqCst) { Err(ToolError("EIO")) } else { Ok(()) }
+    }
+
+    fn instance(&self, arguments: &Arguments) -> Result<Arc<Instance>, ToolError> {
+        let profile = text(arguments, "profileId")?;
+        let found = self.instances.values().find(|instance| instance.id.as_str() == profile);
+        found.map(Arc::clone).ok_or(ToolError("ENOENT"))
     }
 
     /// Checks `epoch` and `requestId` of a call that only the current epoch can answer.
