@@ -1,6 +1,7 @@
 //! Which node a verb talks to, and as whom.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use cells_driver::{
     Client, ClientConfig, Connection, Epoch, HarnessClient, OperationOptions, OutputRef, Profile, ProfileId, Recovery,
@@ -91,11 +92,10 @@ impl NodeArgs {
         if let Some(path) = &self.api_key_file {
             add("--api-key-file", &path.to_string_lossy());
         }
-        if let Some(username) = &self.username {
-            add("--username", username);
-        }
-        if self.anonymous {
-            options.push_str(" --anonymous");
+        match &self.username {
+            _ if self.anonymous => options.push_str(" --anonymous"),
+            Some(username) => add("--username", username),
+            None => {}
         }
         options
     }
@@ -105,6 +105,13 @@ impl Node {
     /// Options of one call.
     pub(crate) fn options(&self) -> OperationOptions {
         OperationOptions { timeout_ms: Some(self.timeout_ms), cancel: None }
+    }
+
+    /// Waits for `work` as long as for one call; `what` is what is waited for.
+    pub(crate) async fn within<T>(&self, work: impl Future<Output = T>, what: &str) -> Result<T, Failure> {
+        let limit = Duration::from_millis(self.timeout_ms);
+        let late = |_| Failure::new(Exit::Failed, format!("{what} is not there after {} s", limit.as_secs()));
+        tokio::time::timeout(limit, work).await.map_err(late)
     }
 
     /// A client of the node's agents.

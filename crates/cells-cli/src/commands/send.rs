@@ -103,7 +103,7 @@ impl Send {
     ) -> Result<(Profile, NativeId, Subscription), Failure> {
         let profile = node.profile(harness, self.profile.profile.as_ref()).await?;
         let subscription = harness.subscribe(&profile.id);
-        subscription.ready().await?;
+        node.within(subscription.ready(), "the event stream").await??;
         let session_id = match &self.session {
             Some(session_id) => {
                 let session = harness.inspect(&profile.id, session_id, node.options()).await;

@@ -94,15 +94,33 @@ impl Dialogue {
     }
 }
 
-/// The answer to an approval that is given without asking.
-pub(super) fn decision(allow: bool) -> Value {
-    json!({"decision": if allow { "accept" } else { "decline" }})
+/// An answer to an approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// It is done.
+    Accept,
+    /// It is not done, and the turn goes on.
+    Decline,
+    /// It is not done, and the turn ends.
+    Cancel,
+}
+
+impl Decision {
+    /// The response that says so.
+    pub(super) fn response(self) -> Value {
+        let word = match self {
+            Self::Accept => "accept",
+            Self::Decline => "decline",
+            Self::Cancel => "cancel",
+        };
+        json!({"decision": word})
+    }
 }
 
 fn decide(line: &str) -> Step {
     match line.trim().to_lowercase().as_str() {
-        "y" | "yes" => Step::Answer(decision(true)),
-        "n" | "no" => Step::Answer(decision(false)),
+        "y" | "yes" => Step::Answer(Decision::Accept.response()),
+        "n" | "no" => Step::Answer(Decision::Decline.response()),
         "c" | "cancel" => Step::Cancel,
         _ => Step::Ask,
     }

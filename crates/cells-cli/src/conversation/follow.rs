@@ -56,14 +56,15 @@ impl Follow<'_> {
         started: impl Future<Output = Result<Started, Failure>>,
         interrupts: &mut Interrupts,
     ) -> Result<Exit, Failure> {
-        let start = subscription.snapshot(None).cursor;
+        let before = subscription.snapshot(None);
         let mut state = State {
             with: self,
             conversation: Conversation::new(self.session_id.clone()),
             subscription,
-            cursor: start.clone(),
-            start,
+            cursor: before.cursor.clone(),
+            start: before.cursor,
             terminal: Terminal::open(),
+            foreign_requests: before.requests.into_iter().filter_map(|request| request.id).collect(),
             seen_requests: Vec::new(),
             waiting: VecDeque::new(),
             dialogue: None,
@@ -73,6 +74,7 @@ impl Follow<'_> {
             by_user: false,
             refusal: None,
             offline_since: None,
+            unread_since: None,
             outcome: None,
             receipt: Receipt::Awaited,
             command: None,
@@ -95,7 +97,7 @@ impl Follow<'_> {
                 }
                 line = next_line(&mut state.terminal), if state.dialogue.is_some() => state.take_line(line.as_deref())?,
                 Some(sent) = state.sent.next(), if !state.sent.is_empty() => state.sent(sent)?,
-                () = interrupts.first(), if !state.by_user => {
+                () = interrupts.first(), if state.interrupt == Interrupt::No => {
                     state.by_user = true;
                     state.want_interrupt();
                     self.printer.notice("interrupting; press Ctrl-C again to leave at once")?;
@@ -115,6 +117,8 @@ struct State<'a> {
     /// Where events were when nothing had been sent.
     start: Option<EventCursor>,
     terminal: Option<Terminal>,
+    /// Ids of the requests that waited when nothing had been sent.
+    foreign_requests: Vec<Value>,
     /// Ids of all requests of the turn so far.
     seen_requests: Vec<Value>,
     /// Requests that the person has not been asked yet.
@@ -129,6 +133,8 @@ struct State<'a> {
     /// Why the turn was interrupted by this program.
     refusal: Option<Failure>,
     offline_since: Option<Instant>,
+    /// Since when history is wanted and cannot be read.
+    unread_since: Option<Instant>,
     outcome: Option<Result<(), Failure>>,
     receipt: Receipt,
     /// What an event said of the slash command before its receipt did.
@@ -156,7 +162,7 @@ struct Sent {
 
 impl State<'_> {
     fn next_tick(&self) -> Instant {
-        let is_restless = self.offline_since.is_some() || self.subscription.snapshot(self.cursor.as_ref()).gap;
+        let is_restless = self.offline_since.is_some() || self.unread_since.is_some();
         Instant::now() + if is_restless { RETRY } else { QUIET }
     }
 

@@ -140,6 +140,20 @@ impl Conversation {
         self.notes.get(item_id).map(String::as_str)
     }
 
+    /// Whether a request of an agent is one of this turn. It may come before anything else of the turn does.
+    pub(crate) fn takes_request(&mut self, message: &NativeMessage) -> bool {
+        if self.ended || self.request_id.is_none() || !self.is_this_session(&message.params) {
+            return false;
+        }
+        match (text(&message.params, "turnId"), &self.turn) {
+            (None, Turn::Unseen) => true,
+            (turn_id, _) => {
+                self.see_turn(turn_id);
+                self.is_this_turn(turn_id)
+            }
+        }
+    }
+
     /// Takes the next event.
     pub(crate) fn handle_event(&mut self, message: &NativeMessage) -> Vec<Shown> {
         let params = &message.params;

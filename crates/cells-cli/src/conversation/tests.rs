@@ -136,6 +136,25 @@ fn nothing_that_started_before_the_request_was_sent_is_its_turn() {
 }
 
 #[test]
+fn a_request_may_be_the_first_that_is_heard_of_a_turn() {
+    let request = |session: &str, turn: Value| NativeMessage {
+        id: Some(json!(7)),
+        method: "item/commandExecution/requestApproval".to_owned(),
+        params: json!({"threadId": session, "turnId": turn}),
+    };
+    let mut unsent = Conversation::new(NativeId::new(SESSION).unwrap());
+    assert!(!unsent.takes_request(&request(SESSION, "t-1".into())), "nothing was sent yet");
+    let mut conversation = conversation();
+    assert!(!conversation.takes_request(&request("s-2", "t-1".into())), "another session");
+    assert!(conversation.takes_request(&request(SESSION, Value::Null)));
+    assert_eq!(conversation.turn_id(), None);
+    assert!(conversation.takes_request(&request(SESSION, "t-1".into())));
+    assert_eq!(conversation.turn_id(), Some("t-1"));
+    assert!(!conversation.takes_request(&request(SESSION, "t-2".into())), "another turn");
+    assert!(!conversation.is_proven());
+}
+
+#[test]
 fn every_end_is_told() {
     for (event, expected) in [
         (ended(json!({"id": REQUEST, "status": "completed"})), "Completed"),

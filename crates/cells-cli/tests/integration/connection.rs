@@ -1,5 +1,10 @@
 //! Which node, and as whom.
 
+use std::process::Stdio;
+
+use cells_testkit::fault_proxy::{Fault, Plan, Rule};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
 use crate::stage::{KEY, Ran, Stage};
 
 #[tokio::test]
@@ -85,4 +90,38 @@ async fn the_help_tells_the_exit_codes_and_never_the_key() {
     stage.check(&[(&["--help"], 0, "*Exit codes of the client verbs:\n    0  done\n*  130  interrupted\n", "")]).await;
     let ran = stage.run(&["cat", "--help"]).await;
     assert!(ran.stdout().contains("CELLS_API_KEY") && !ran.stdout().contains(KEY), "{ran:?}");
+}
+
+#[tokio::test]
+async fn a_node_with_a_password_wants_the_user_name_too() {
+    let stage = Stage::new().await;
+    let export = stage.path("notes").display().to_string();
+    let config = format!(
+        "listen = \"127.0.0.1:0\"\nusername = \"ada\"\npassword = {KEY:?}\n[[exports]]\nalias = \"notes\"\npath = {export:?}\n"
+    );
+    std::fs::write(stage.path("cells.toml"), config).unwrap();
+    let mut serve = stage.cells(&["serve", "--config", "cells.toml", "--state", "other-state"]);
+    let mut node = serve.env_remove("CELLS_API_KEY").stderr(Stdio::inherit()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(node.stdout.take().unwrap()).read_line(&mut line).await.unwrap();
+    let announced: serde_json::Value = serde_json::from_str(&line).unwrap();
+    let url = announced["endpoint"].as_str().unwrap();
+    stage
+        .check(&[
+            (&["exports", "--url", url, "--username", "ada"], 0, "ALIAS*notes*", ""),
+            (&["exports", "--url", url, "--username", "eve"], 5, "", "cells: the node refuses the credential*"),
+            (&["exports", "--url", url], 5, "", "cells: the node refuses the credential*"),
+            (&["send", "--url", url, "--username", "ada", "reject EIO"], 3, "", "*--username ada\n"),
+        ])
+        .await;
+    node.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_event_stream_that_does_not_come_ends_the_waiting() {
+    let stage = Stage::new().await;
+    stage.proxy.set_plan(Plan::new([Rule::path("/v1/events", Fault::ResetBefore)]));
+    stage
+        .check(&[(&["send", "say x", "--timeout", "1"], 1, "", "cells: the event stream is not there after 1 s\n")])
+        .await;
 }

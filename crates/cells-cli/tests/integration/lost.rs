@@ -55,7 +55,7 @@ async fn a_node_that_does_not_come_back_leaves_the_end_unknown() {
     let ran = started.finish().await;
     let ask = format!("cells receipt {} {} --profile scripted *", ran.named("epoch"), ran.named("request"));
     let expected = format!(
-        "*cells: the connection to the node is lost; trying again\n*cells: *the node could not be reached for 1 s; how the turn ends is not known; ask again with: {ask}\n"
+        "*cells: the connection to the node is lost; trying again\n*cells: *the node did not answer for 1 s; how the turn ends is not known; ask again with: {ask}\n"
     );
     ran.check("a node that does not come back", 3, "*", &expected);
 }

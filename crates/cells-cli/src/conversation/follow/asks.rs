@@ -4,29 +4,41 @@ use cells_driver::{ErrorKind, MutationOptions, NativeId, NativeMessage, Outcome}
 use serde_json::Value;
 
 use super::{Interrupt, Sent, State};
-use crate::conversation::dialogue::{Dialogue, Step, decision};
+use crate::conversation::dialogue::{Decision, Dialogue, Step};
 use crate::conversation::request::{Kind, Request};
 use crate::conversation::terminal::Terminal;
-use crate::conversation::text;
 use crate::failure::{Exit, Failure};
 
 impl State<'_> {
-    /// Takes the complete set of what agents of the profile ask.
-    pub(super) fn offer(&mut self, requests: &[NativeMessage]) -> Result<(), Failure> {
-        let Some(turn_id) = self.conversation.turn_id().filter(|_| self.outcome.is_none()) else { return Ok(()) };
-        let is_own = |message: &&NativeMessage| {
-            text(&message.params, "threadId").is_none_or(|thread| thread == self.with.session_id.as_str())
-                && text(&message.params, "turnId").is_none_or(|turn| turn == turn_id)
-        };
-        let own: Vec<&NativeMessage> = requests.iter().filter(is_own).collect();
-        let is_open = |request: &Request| own.iter().any(|message| message.id.as_ref() == Some(&request.id));
+    /// Does not ask any longer what is not in the complete set of what agents of the profile ask.
+    pub(super) fn withdraw(&mut self, requests: &[NativeMessage]) -> Result<(), Failure> {
+        let is_open = |request: &Request| requests.iter().any(|message| message.id.as_ref() == Some(&request.id));
+        let asked = self.dialogue.as_ref().map(Dialogue::request);
+        let gone: Vec<Value> =
+            self.waiting.iter().chain(asked).filter(|one| !is_open(one)).map(|one| one.id.clone()).collect();
+        // What comes back is asked again.
+        self.seen_requests.retain(|id| !gone.contains(id));
         self.waiting.retain(is_open);
-        if self.dialogue.as_ref().is_some_and(|dialogue| !is_open(dialogue.request())) {
-            self.end_dialogue();
-            if self.interrupt == Interrupt::No {
-                self.with.printer.notice("it was answered elsewhere, or is not asked any longer")?;
-            }
+        if asked.is_none_or(is_open) {
+            return Ok(());
         }
+        self.end_dialogue();
+        match self.interrupt {
+            Interrupt::No => self.with.printer.notice("it was answered elsewhere, or is not asked any longer"),
+            Interrupt::Wanted | Interrupt::Sent => Ok(()),
+        }
+    }
+
+    /// Asks what is new in that set and belongs to the turn.
+    pub(super) fn offer(&mut self, requests: &[NativeMessage]) -> Result<(), Failure> {
+        if self.outcome.is_some() {
+            return Ok(());
+        }
+        let own: Vec<&NativeMessage> = requests
+            .iter()
+            .filter(|message| message.id.as_ref().is_some_and(|id| !self.foreign_requests.contains(id)))
+            .filter(|message| self.conversation.takes_request(message))
+            .collect();
         for message in own {
             let note = |item_id: &str| self.conversation.note_of(item_id).map(str::to_owned);
             let Some(request) = Request::of(message, note) else { continue };
@@ -42,9 +54,9 @@ impl State<'_> {
     fn consider(&mut self, request: Request) -> Result<(), Failure> {
         match (&request.kind, self.with.approve) {
             (Kind::Approval { .. }, Some(allow)) => {
-                let answer = if allow { "yes" } else { "no" };
+                let (answer, decision) = if allow { ("yes", Decision::Accept) } else { ("no", Decision::Decline) };
                 self.with.printer.notice(&format!("{}; answered {answer} by --approve", request.title()))?;
-                self.respond(request.id, decision(allow))
+                self.respond(request.id, decision.response())
             }
             (Kind::Approval { .. } | Kind::Questions(_), _) if self.terminal.is_some() => {
                 self.waiting.push_back(request);
@@ -53,10 +65,11 @@ impl State<'_> {
             (Kind::Other { .. }, _) if self.terminal.is_some() => self.with.printer.notice(&request.title()),
             (Kind::Approval { .. }, None) => {
                 self.refuse(&request, "; use --approve yes or --approve no");
-                Ok(())
+                self.respond(request.id, Decision::Cancel.response())
             }
             (Kind::Questions(_) | Kind::Other { .. }, _) => {
                 self.refuse(&request, "");
+                self.want_interrupt();
                 Ok(())
             }
         }
@@ -67,7 +80,6 @@ impl State<'_> {
         let message =
             format!("{}; there is no terminal to ask on, so the turn was interrupted{advice}", request.title());
         self.refusal.get_or_insert(Failure::new(Exit::Failed, message));
-        self.want_interrupt();
     }
 
     fn start_dialogue(&mut self) -> Result<(), Failure> {
@@ -104,8 +116,13 @@ impl State<'_> {
             }
             Step::Cancel => {
                 self.by_user = true;
-                self.want_interrupt();
-                Ok(())
+                match &dialogue.request().kind {
+                    Kind::Approval { .. } => self.respond(dialogue.request().id.clone(), Decision::Cancel.response()),
+                    Kind::Questions(_) | Kind::Other { .. } => {
+                        self.want_interrupt();
+                        Ok(())
+                    }
+                }
             }
         }
     }

@@ -19,6 +19,7 @@ impl State<'_> {
         loop {
             let snapshot = self.subscription.snapshot(self.cursor.as_ref());
             self.observe(&snapshot)?;
+            self.withdraw(&snapshot.requests)?;
             if !snapshot.gap {
                 for event in &snapshot.events {
                     let shown = self.conversation.handle_event(&event.message);
@@ -62,11 +63,15 @@ impl State<'_> {
         match self.history().await {
             Ok((items, page)) => {
                 let shown = self.conversation.handle_history(&items, &page);
+                self.unread_since = None;
                 self.cursor = page.event_cursor.or(newest);
                 self.show(shown)?;
                 Ok(true)
             }
-            Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut | ErrorKind::Busy) => Ok(false),
+            Err(error) if matches!(error.kind(), ErrorKind::Io | ErrorKind::TimedOut | ErrorKind::Busy) => {
+                let since = *self.unread_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= self.with.patience { Err(self.lost()) } else { Ok(false) }
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -180,7 +185,7 @@ impl State<'_> {
     /// The node is gone for too long.
     fn lost(&self) -> Failure {
         let seconds = self.with.patience.as_secs();
-        let message = format!("the node could not be reached for {seconds} s; how the turn ends is not known");
+        let message = format!("the node did not answer for {seconds} s; how the turn ends is not known");
         let failure = Failure::new(Exit::Unknown, message);
         match self.with.dispatch.get() {
             Some(recovery) => failure.with_ask(self.with.node.receipt_command(&recovery)),
