@@ -77,7 +77,7 @@ pub(crate) fn settle(credential: &Credential, new_key: bool, record: &mut Record
             (Some(key), Some(known)) if known.matches(key.expose().as_bytes()) => (Scheme::Bearer, known.clone(), None),
             (Some(key), _) => (Scheme::Bearer, KeyHash::of(key.expose().as_bytes())?, None),
             (None, _) => {
-                let key = Secret::new(URL_SAFE_NO_PAD.encode(random::bytes::<32>()?));
+                let key = Secret::new(format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::bytes::<32>()?)));
                 (Scheme::Bearer, KeyHash::of(key.expose().as_bytes())?, Some(key))
             }
         },
@@ -123,6 +123,8 @@ fn decode_basic(encoded: &[u8]) -> Option<Vec<u8>> {
     std::str::from_utf8(&decoded).is_ok().then_some(decoded)
 }
 
+/// Lets people and secret scanners see what a leaked text is.
+const KEY_PREFIX: &str = "cells_";
 const API_KEY_MIN_BYTES: usize = 24;
 const PASSWORD_MIN_BYTES: usize = 8;
 

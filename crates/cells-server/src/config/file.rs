@@ -11,7 +11,8 @@ use super::{Credential, ExportConfig, HarnessConfig, LogLevel, ServeConfig, TlsF
 use crate::{Secret, ServeError};
 
 impl ServeConfig {
-    /// Reads a configuration file. Relative paths in it start at the file's directory.
+    /// Reads a configuration file; `docs/local-node.md` lists its keys. Relative paths in it start at the file's
+    /// directory.
     ///
     /// # Errors
     /// [`ServeError::Config`] when the file cannot be read, is not TOML, has an unknown key or a wrong value, or names an
@@ -225,6 +226,16 @@ mod tests {
         let harness = &config.harnesses[0];
         assert_eq!((harness.id.as_str(), harness.kind.as_str()), ("main", "scripted"));
         assert_eq!(harness.workspaces[0].1, Path::new("/srv/w"));
+    }
+
+    #[test]
+    fn the_documented_file_is_valid() {
+        let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/local-node.md")).unwrap();
+        let (_, rest) = page.split_once("```toml\n").unwrap();
+        let (example, _) = rest.split_once("```").unwrap();
+        let config = parse(&example.replace("MY_NODE_KEY", "PATH")).unwrap();
+        assert_eq!((config.exports.len(), config.harnesses.len()), (1, 1));
+        assert_eq!(config.listen, crate::DEFAULT_LISTEN, "the page names the default address");
     }
 
     #[test]
