@@ -1,10 +1,12 @@
 //! Replies that were broken anywhere: an error or a value, never a panic, never a second request.
 
-use cells_driver::{ErrorKind, MutationOptions, OperationOptions, Outcome, ReadOptions};
+use cells_driver::{ErrorKind, MutationOptions, OperationOptions, Outcome};
 use cells_testkit::fake_host::{FakeReply, FakeRequest};
 use cells_testkit::fixtures::Mutator;
-use proptest::prelude::*;
 use serde_json::{Value, json};
+
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
 
 use crate::node::{files, harness, host, profile, profiles, sent, session};
 
@@ -77,36 +79,6 @@ fn files_are_never_missing_by_accident() {
             host.block_on(files.list("", None, OperationOptions::default())).err(),
         ] {
             assert_ne!(error.map(|error| error.kind()), Some(ErrorKind::NotFound), "seed {seed}");
-        }
-    }
-}
-
-const CONTENT: &[u8] = b"0123456789";
-
-proptest! {
-    #[test]
-    fn a_range_is_exact_or_refused(
-        status in prop::sample::select(vec![200_u16, 204, 206, 416]),
-        (first, last, total) in (0..12_usize, 0..12_usize, 0..14_usize),
-        says_length: bool,
-        offset in 0..14_usize,
-        length in prop::option::of(1..14_usize),
-    ) {
-        let host = host(move |request| {
-            request.path().contains("/content").then(|| {
-                // The bytes that the header promises, as far as there are any.
-                let part = CONTENT.get(first..CONTENT.len().min(last + 1)).unwrap_or_default();
-                let reply = FakeReply::bytes(status, if status == 206 { part } else { CONTENT });
-                let reply = reply.header("content-range", format!("bytes {first}-{last}/{total}"));
-                if says_length { reply } else { reply.without_length() }
-            })
-        });
-        let options = ReadOptions { offset: offset as u64, length: length.map(|length| length as u64), ..ReadOptions::default() };
-        if let Ok(content) = host.block_on(files(&host).read("a", options)) {
-            let start = offset.min(CONTENT.len());
-            let end = length.map_or(CONTENT.len(), |length| CONTENT.len().min(start + length));
-            // A node may lie about the size of the file, but a byte is always the one at its place.
-            prop_assert!(CONTENT[start..end].starts_with(&content.data), "{:?} is not at {}", content.data, offset);
         }
     }
 }

@@ -12,6 +12,9 @@ use cells_testkit::fake_host::{FakeHost, FakeReply};
 use futures::future::join_all;
 use serde_json::json;
 
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
+
 use crate::node::{capabilities, client, connection, host, profile, sent};
 
 struct CountingResolver(Arc<AtomicU32>);

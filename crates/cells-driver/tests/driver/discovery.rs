@@ -4,6 +4,9 @@ use cells_driver::{CellsDescriptor, Connection, DiscoverOptions, ErrorKind, Oper
 use cells_testkit::fake_host::{FakeHost, FakeReply, FakeRequest};
 use serde_json::{Value, json};
 
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
+
 use crate::node::{client, document, host};
 
 /// Answers `server/discover`, `tools/list` and the capability tools with these results.

@@ -8,6 +8,9 @@ use cells_driver::{
 use cells_testkit::fake_host::{FakeHost, FakeReply, FakeRequest};
 use serde_json::{Value, json};
 
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
+
 use crate::node::{EPOCH, RING, client, connection, document, harness, host, profile, receipt, sent, session};
 
 /// A node whose event streams are these, one after the other; then it refuses connections.

@@ -5,6 +5,7 @@
 
 mod node;
 
+mod any_range;
 mod broken_replies;
 mod connections;
 mod discovery;

@@ -4,6 +4,9 @@ use cells_driver::{ClientConfig, ErrorKind, OperationOptions, Profiles, Result, 
 use cells_testkit::fake_host::{FakeHost, FakeReply, FakeRequest};
 use serde_json::{Value, json};
 
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
+
 use crate::node::{EPOCH, connection, harness, host, profiles, sent};
 
 fn ask(reply: impl Fn(&FakeRequest) -> FakeReply + Send + 'static) -> (FakeHost, Result<Profiles>) {

@@ -10,6 +10,9 @@ use cells_driver::{
 use cells_testkit::fake_host::{FakeHost, FakeReply, FakeRequest};
 use serde_json::{Value, json};
 
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
+
 use crate::node::{EPOCH, client, connection, harness, host, profile, receipt, sent, session, within, workspace};
 
 /// A node that answers turns with `reply`.

@@ -11,6 +11,9 @@ use cells_driver::{
 use cells_testkit::fake_host::{FakeHost, FakeReply, FakeRequest};
 use serde_json::{Value, json};
 
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
+
 use crate::node::{EPOCH, harness, host, profile, receipt, sent, session};
 
 /// 200,000 bytes whose SHA-256 is [`SHA256`].

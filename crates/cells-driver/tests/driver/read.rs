@@ -5,6 +5,9 @@ use cells_driver::{ErrorKind, FileContent, ReadOptions, Result};
 use cells_testkit::fake_host::{FakeHost, FakeReply, FakeRequest};
 use serde_json::json;
 
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
+
 use crate::node::{files, host, sent};
 
 const CONTENT: &[u8] = b"0123456789";

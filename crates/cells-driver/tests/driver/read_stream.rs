@@ -6,6 +6,9 @@ use cells_driver::{Cancellation, ErrorKind, FileClient, OperationOptions, ReadOp
 use cells_testkit::fake_host::{FakeHost, FakeReply, FakeRequest};
 use serde_json::json;
 
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
+
 use crate::node::{files, host, sent, within};
 use crate::read::serve;
 

@@ -7,6 +7,9 @@ use cells_testkit::fake_host::{FakeHost, FakeReply};
 use futures::future::join_all;
 use serde_json::json;
 
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
+
 use crate::node::{files, host, sent, within};
 
 fn sizes(results: &[Result<Option<FileStat>>]) -> Vec<Option<u64>> {

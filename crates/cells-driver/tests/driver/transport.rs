@@ -5,6 +5,9 @@ use cells_driver::{Cancellation, ErrorKind, OperationOptions, Retry};
 use cells_testkit::fake_host::{FakeHost, FakeReply};
 use serde_json::json;
 
+#[cfg(target_family = "wasm")]
+use wasm_bindgen_test::wasm_bindgen_test as test;
+
 use crate::node::{client, connection, files, host, sent, within};
 
 /// A node whose list of exports is answered by these replies, one after the other.

@@ -1,0 +1,30 @@
+//! The tests of the driver on a fake platform, on wasm: the same files, the same cases.
+
+#![cfg(target_family = "wasm")]
+// Helpers of tests fail like tests.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "../../crates/cells-driver/tests/driver/broken_replies.rs"]
+mod broken_replies;
+#[path = "../../crates/cells-driver/tests/driver/connections.rs"]
+mod connections;
+#[path = "../../crates/cells-driver/tests/driver/discovery.rs"]
+mod discovery;
+#[path = "../../crates/cells-driver/tests/driver/events.rs"]
+mod events;
+#[path = "../../crates/cells-driver/tests/driver/mcp.rs"]
+mod mcp;
+#[path = "../../crates/cells-driver/tests/driver/mutations.rs"]
+mod mutations;
+#[path = "../../crates/cells-driver/tests/driver/node.rs"]
+mod node;
+#[path = "../../crates/cells-driver/tests/driver/output.rs"]
+mod output;
+#[path = "../../crates/cells-driver/tests/driver/read.rs"]
+mod read;
+#[path = "../../crates/cells-driver/tests/driver/read_stream.rs"]
+mod read_stream;
+#[path = "../../crates/cells-driver/tests/driver/stat.rs"]
+mod stat;
+#[path = "../../crates/cells-driver/tests/driver/transport.rs"]
+mod transport;
