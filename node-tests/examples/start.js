@@ -9,17 +9,22 @@ const files = driver.files({ ...connection, alias: 'docs' });
 for (const { name, stat } of (await files.list('')).entries) console.log(name, stat.size);
 
 const harness = driver.harness(connection);
-const { profiles } = await harness.profiles();
-const { session } = await harness.create(profiles[0].id, 'scratch');
-let cursor = null;
-const events = harness.subscribe(profiles[0].id, () => {
-  const snapshot = harness.eventSnapshot(profiles[0].id, cursor);
+const [{ id: profile }] = (await harness.profiles()).profiles;
+const { session } = await harness.create(profile, 'scratch');
+
+let cursor;
+let completed;
+const answer = new Promise((resolve) => (completed = resolve));
+const events = harness.subscribe(profile, () => {
+  const snapshot = harness.eventSnapshot(profile, cursor);
   cursor = snapshot.cursor;
   for (const { message } of snapshot.events) {
     if (message.method === 'item/agentMessage/delta') process.stdout.write(message.params.delta);
-    if (message.method === 'turn/completed') driver.dispose();
+    if (message.method === 'turn/completed') completed();
   }
 });
 await events.ready;
-cursor ??= harness.eventSnapshot(profiles[0].id).cursor;
-await harness.turn(profiles[0].id, session.id, 'say Hello from the agent.');
+cursor ??= harness.eventSnapshot(profile).cursor;
+await harness.turn(profile, session.id, 'say Hello from the agent.');
+await answer;
+await driver.dispose();

@@ -3,10 +3,10 @@
 mod output;
 mod report;
 
-use serde_json::json;
+use std::path::Path;
 
 use crate::{
-    app, npm, repo,
+    npm, repo,
     setup::{self, Setup},
     shell,
 };
@@ -41,31 +41,32 @@ fn node(report: &mut Report, setup: &Setup) -> anyhow::Result<()> {
         (Ok(_), Ok(packages)) => packages,
         (Err(missing), _) | (_, Err(missing)) => {
             report.skip("npm package", missing);
-            report.skip("README", missing);
             return Ok(());
         }
     };
     let Some(package) = report.required("npm build", || npm::npm(setup)) else { return Ok(()) };
     let programs = repo::build_dir().join("debug");
-    let chromium = setup.browser.as_ref().ok().map(|browser| &browser.chromium);
-    let no_chromium = setup.browser.as_ref().err().map(ToString::to_string);
-
-    let test = ["--test", "--test-reporter=spec"];
-    let options = json!({
-        "programs": programs, "package": package, "chromium": chromium, "noChromium": no_chromium,
-    });
-    let mut command = packages.node();
-    report.suite("npm package", command.args(test).arg("tests/").env("CELLS_TESTS", options.to_string()))?;
-
-    let Some(app) = report.required("README build", || app::install(&repo::output("readme")?, &package, "examples"))
-    else {
-        return Ok(());
+    let run = |report: &mut Report, name: &str, files: &[String], chromium: Option<&Path>| {
+        let mut node = packages.node();
+        node.args(["--test", "--test-reporter=spec"]).args(files);
+        node.env("CELLS_BIN", programs.join("cells"))
+            .env("CELLS_FAULT_PROXY", programs.join("cells-fault-proxy"))
+            .env("CELLS_START", programs.join("examples/start"))
+            .env("CELLS_TARBALL", &package)
+            .envs(chromium.map(|path| ("CHROMIUM", path)));
+        report.suite(name, &mut node).map(drop)
     };
-    let options = json!({ "programs": programs, "app": app, "chromium": chromium, "noChromium": no_chromium });
-    let mut command = packages.node();
-    let file = "examples/readme.test.js";
-    report.suite("README", command.args(test).arg(file).env("CELLS_README", options.to_string()))?;
-    Ok(())
+    let tests = repo::files()?.into_iter().filter_map(|path| Some(path.strip_prefix("node-tests/")?.to_owned()));
+    let (in_browser, in_node): (Vec<_>, Vec<_>) =
+        tests.filter(|path| path.ends_with(".test.js")).partition(|path| path.contains("browser"));
+    run(report, "npm package", &in_node, None)?;
+    match &setup.browser {
+        Ok(browser) => run(report, "npm package in Chromium", &in_browser, Some(&browser.chromium)),
+        Err(missing) => {
+            report.skip("npm package in Chromium", missing);
+            Ok(())
+        }
+    }
 }
 
 /// The shared cases under wasm-bindgen-test, in Node and in Chromium.
