@@ -1,6 +1,8 @@
 //! Lists a folder of the node at `CELLS_URL` and talks to its agent.
 
-use cells_driver::{ClientConfig, Connection, FileConnection, MutationOptions, OperationOptions, Secret, WorkspaceId};
+use cells_native::cells_driver::{
+    ClientConfig, Connection, FileConnection, MutationOptions, OperationOptions, Secret, WorkspaceId,
+};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,7 +1,7 @@
 //! Cells driver for Rust programs on tokio: the platform of `cells-driver` on reqwest.
 //!
 //! ```no_run
-//! use cells_driver::{Connection, FileConnection, OperationOptions, Secret};
+//! use cells_native::cells_driver::{Connection, FileConnection, OperationOptions, Secret};
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -20,6 +20,8 @@ mod host;
 
 use cells_driver::{Client, ClientConfig, Result, Run};
 
+/// The client itself, its options and its errors.
+pub use cells_driver;
 pub use host::NativeHost;
 
 /// A client, and the future that drives it. Spawn that future on the runtime that uses the client.
