@@ -212,6 +212,11 @@ impl HarnessService {
         let _ = tokio::time::timeout(DRAIN_MAX, drained).await;
     }
 
+    #[cfg(test)]
+    pub(super) fn receipts(&self) -> &ReceiptStore {
+        &self.inner.receipts
+    }
+
     fn profiles(&self) -> Value {
         let profiles: Vec<_> = self.inner.instances.values().map(|instance| instance.descriptor()).collect();
         json!({"epoch": self.inner.epoch, "profiles": profiles})

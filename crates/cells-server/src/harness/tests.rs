@@ -423,6 +423,45 @@ async fn a_full_table_refuses_new_mutations_until_the_restart() {
 }
 
 #[tokio::test]
+async fn without_a_receipt_there_is_no_effect() {
+    let (breaks, heals) = ("PRAGMA query_only = 1", "PRAGMA query_only = 0");
+    let state = state();
+    let mut node = Node::start(state.path()).await;
+    let old = node.epoch();
+    let refused = Err("HARNESS_RECEIPT_STORE");
+    node.service.receipts().execute(breaks).unwrap();
+    assert_eq!(node.call("harness_turn", node.turn("a", "go")).await, refused);
+    assert_eq!(node.call("harness_respond", node.turn("a", "go")).await, refused);
+    assert!(node.executed().is_empty());
+    node.service.receipts().execute(heals).unwrap();
+
+    let runs = node.spawn("harness_turn", node.turn("runs", "hold"));
+    node.begun("hold").await;
+    let waits = node.spawn("harness_turn", node.turn("waits", "never"));
+    let question = json!({"profileId": "main", "epoch": old, "requestId": "waits"});
+    while node.call("harness_operation", question.clone()).await.is_err() {
+        tokio::task::yield_now().await;
+    }
+    node.service.receipts().execute(breaks).unwrap();
+    node.release();
+    let done = json!({"outcome": "committed", "requestId": "runs", "result": {"turnId": "hold"}});
+    let not_done = json!({"outcome": "not-committed", "requestId": "waits", "code": "HARNESS_RECEIPT_STORE"});
+    assert_eq!(runs.await.unwrap(), Ok(done.clone()));
+    assert_eq!(waits.await.unwrap(), Ok(not_done.clone()));
+    assert_eq!(node.call("harness_turn", node.turn("b", "go")).await, refused);
+    assert_eq!(node.call("harness_turn", node.turn("runs", "hold")).await, Ok(done));
+    assert_eq!(node.settled(&old, "waits").await["code"], not_done["code"]);
+    assert_eq!(node.executed(), ["hold"]);
+
+    node.service.receipts().execute(heals).unwrap();
+    assert_eq!(node.call("harness_turn", node.turn("b", "go")).await.unwrap()["outcome"], "committed");
+    drop(node);
+    let next = Node::start(state.path()).await;
+    assert_eq!(next.settled(&old, "runs").await["outcome"], "committed");
+    assert_eq!(next.settled(&old, "waits").await["code"], not_done["code"]);
+}
+
+#[tokio::test]
 async fn a_summary_leaves_out_what_tools_said() {
     let state = state();
     let node = Node::start(state.path()).await;

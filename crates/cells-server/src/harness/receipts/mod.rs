@@ -182,6 +182,12 @@ impl ReceiptStore {
         Ok(())
     }
 
+    /// Makes writes fail, or work again.
+    #[cfg(test)]
+    pub(crate) fn execute(&self, statements: &str) -> rusqlite::Result<()> {
+        self.lock().connection.execute_batch(statements)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -239,7 +239,7 @@ fn a_full_instance_restarts_with_all_its_receipts() {
     let disk = Disk::new();
     let first = disk.start(1);
     // Speed only: this test does not cut the power.
-    first.lock().connection.pragma_update(None, "synchronous", "OFF").unwrap();
+    first.execute("PRAGMA synchronous = OFF").unwrap();
     for number in 0..RECEIPTS_PER_INSTANCE {
         let id = format!("r{number}");
         admitted(&first, &id).unwrap();
@@ -296,9 +296,9 @@ fn an_epoch_goes_with_all_its_receipts_or_not_at_all() {
         assert_eq!(find(&third, id, 2), Err(ToolError("HARNESS_EPOCH_CHANGED")), "{id}");
     }
     // The current epoch stays, however old it is.
-    third.lock().connection.execute_batch(&format!("UPDATE epochs SET startedAt = {old}")).unwrap();
+    third.execute(&format!("UPDATE epochs SET startedAt = {old}")).unwrap();
     assert_eq!(third.purge_old().unwrap(), 0);
-    third.lock().connection.execute_batch(&format!("UPDATE receipts SET updatedAt = {old}")).unwrap();
+    third.execute(&format!("UPDATE receipts SET updatedAt = {old}")).unwrap();
     assert_eq!(third.purge_old().unwrap(), 1);
     assert_eq!(find(&third, "a", 1), Err(ToolError("HARNESS_EPOCH_CHANGED")));
     admitted(&third, "c").unwrap();
@@ -385,12 +385,12 @@ fn a_failed_reservation_admits_nothing_until_a_write_works() {
         let store = disk.start(1);
         // Needs new pages, wherever the last row ended.
         let large = |id: &str| NewReceipt { tool: "x".repeat(20_000), ..new(id, false) };
-        store.lock().connection.execute_batch(breaks).unwrap();
+        store.execute(breaks).unwrap();
         for id in ["a", "b"] {
             assert_eq!(store.admit(&large(id)), Err(STORE), "{fault}");
             assert_eq!(find(&store, id, 1), Err(ToolError("ENOENT")), "{fault}");
         }
-        store.lock().connection.execute_batch(heals).unwrap();
+        store.execute(heals).unwrap();
         assert_eq!(store.admit(&large("a")), Ok(Admission::Admitted), "{fault}");
         assert_eq!(find(&store, "a", 1), Ok(ReceiptState::Running), "{fault}");
     }
@@ -401,9 +401,9 @@ fn a_failed_seal_seals_nothing() {
     let disk = Disk::new();
     let store = disk.start(1);
     let (_, breaks, heals) = FAULTS[0];
-    store.lock().connection.execute_batch(breaks).unwrap();
+    store.execute(breaks).unwrap();
     assert_eq!(store.seal(&key("a"), &profile("main")), Err(STORE));
-    store.lock().connection.execute_batch(heals).unwrap();
+    store.execute(heals).unwrap();
     admitted(&store, "a").unwrap();
 }
 
@@ -413,11 +413,11 @@ fn a_failed_start_mark_leaves_a_mutation_that_never_ran() {
         let disk = Disk::new();
         let store = disk.start(1);
         store.admit(&new("a", true)).unwrap();
-        store.lock().connection.execute_batch(breaks).unwrap();
+        store.execute(breaks).unwrap();
         assert_eq!(store.start(&key("a")), Err(STORE), "{fault}");
         store.finish(&key("a"), not_committed(STORE.0));
         assert_eq!(find(&store, "a", 1), Ok(not_committed(STORE.0)), "{fault}");
-        store.lock().connection.execute_batch(heals).unwrap();
+        store.execute(heals).unwrap();
         drop(store);
         assert_eq!(find(&disk.start(2), "a", 1), Ok(not_committed("HARNESS_NOT_STARTED")), "{fault}");
     }
@@ -431,12 +431,12 @@ fn an_outcome_that_cannot_be_written_is_told_and_written_later() {
             let store = disk.start(1);
             let result = format!("\"{}\"", "x".repeat(40_000));
             admitted(&store, "a").unwrap();
-            store.lock().connection.execute_batch(breaks).unwrap();
+            store.execute(breaks).unwrap();
             store.finish(&key("a"), committed(&result));
             assert_eq!(find(&store, "a", 1), Ok(committed(&result)), "{fault}");
             assert_eq!(admitted(&store, "b"), Err(STORE), "{fault}");
             if heal {
-                store.lock().connection.execute_batch(heals).unwrap();
+                store.execute(heals).unwrap();
                 admitted(&store, "b").unwrap();
             }
             drop(store);
