@@ -1,6 +1,7 @@
 //! The person at the terminal.
 
 use std::io::{self, BufRead as _, IsTerminal as _};
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -31,11 +32,7 @@ impl Terminal {
 
     /// What is typed is not shown until the result is dropped.
     pub(crate) fn hide(&self) -> Option<Hidden> {
-        let before = tcgetattr(io::stdin()).ok()?;
-        let mut hidden = before.clone();
-        hidden.local_modes.remove(LocalModes::ECHO);
-        tcsetattr(io::stdin(), OptionalActions::Now, &hidden).ok()?;
-        Some(Hidden(before))
+        Hidden::on(io::stdin().as_fd().try_clone_to_owned().ok()?).ok()
     }
 
     fn receiver(&mut self) -> &mut UnboundedReceiver<Option<String>> {
@@ -57,11 +54,46 @@ impl Terminal {
 }
 
 /// Hides what is typed.
-pub(crate) struct Hidden(Termios);
+pub(crate) struct Hidden {
+    terminal: OwnedFd,
+    before: Termios,
+}
+
+impl Hidden {
+    fn on(terminal: OwnedFd) -> io::Result<Self> {
+        let before = tcgetattr(&terminal)?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(&terminal, OptionalActions::Now, &hidden)?;
+        Ok(Self { terminal, before })
+    }
+}
 
 impl Drop for Hidden {
     fn drop(&mut self) {
         // Fails only when the terminal is gone.
-        let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.0);
+        let _ = tcsetattr(&self.terminal, OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+
+    use super::*;
+
+    #[test]
+    fn what_is_typed_is_hidden_until_the_answer_is_there() {
+        let other_end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
+        grantpt(&other_end).unwrap();
+        unlockpt(&other_end).unwrap();
+        let name = ptsname(&other_end, Vec::new()).unwrap();
+        let terminal = std::fs::File::open(name.to_str().unwrap()).unwrap();
+        let shows = || tcgetattr(&terminal).unwrap().local_modes.contains(LocalModes::ECHO);
+        assert!(shows());
+        let hidden = Hidden::on(terminal.try_clone().unwrap().into()).unwrap();
+        assert!(!shows());
+        drop(hidden);
+        assert!(shows());
     }
 }
