@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cells_driver::Recovery;
+use cells_native::cells_driver::Recovery;
 
 /// Remembers what a mutation was sent as, so that its outcome can be asked for whatever happens. Clones share it.
 #[derive(Debug, Clone, Default)]

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use cells_driver::{Error, ErrorKind, Outcome};
+use cells_native::cells_driver::{Error, ErrorKind, Outcome};
 use serde_json::{Value, json};
 
 use crate::remote_path::RemotePath;

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use cells_driver::{
-    Client, ClientConfig, Connection, Epoch, HarnessClient, OperationOptions, OutputRef, Profile, ProfileId, Recovery,
-    RequestId, Secret,
+use cells_native::cells_driver::{
+    Client, ClientConfig, Connection, Epoch, Error, HarnessClient, OperationOptions, OutputRef, Profile, ProfileId,
+    Recovery, RequestId, Secret,
 };
 use clap::Args;
 
@@ -64,7 +64,7 @@ impl NodeArgs {
             client.set_credential(CREDENTIAL, Secret::new(self.secret()?));
             Connection { username: self.username.clone(), ..Connection::new(&self.url, CREDENTIAL) }
         };
-        let invalid = |error: cells_driver::Error| Failure::usage(format!("--url or --username: {}", error.message()));
+        let invalid = |error: Error| Failure::usage(format!("--url or --username: {}", error.message()));
         client.harness(&connection).map_err(invalid)?;
         let timeout_ms = self.timeout.saturating_mul(1000);
         Ok(Node { client, connection, timeout_ms, options: self.options() })

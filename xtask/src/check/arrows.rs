@@ -13,7 +13,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("cells-native", &["cells-driver"]),
     ("cells-wasm", &["cells-driver"]),
     ("cells-server", &["cells-protocol"]),
-    ("cells-cli", &["cells-driver", "cells-native", "cells-server"]),
+    ("cells-cli", &["cells-native", "cells-server"]),
     ("cells-testkit", &["cells-driver", "cells-protocol"]),
     ("wasm-tests", &["cells-wasm", "cells-driver"]),
     ("xtask", &[]),

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use cells_driver::{Error, ErrorKind, FileConnection, ReadOptions};
+use cells_native::cells_driver::{Error, ErrorKind, FileConnection, ReadOptions};
 use clap::Args;
 use serde_json::json;
 

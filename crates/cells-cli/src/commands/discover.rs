@@ -1,4 +1,4 @@
-use cells_driver::{CellsDescriptor, DiscoverOptions};
+use cells_native::cells_driver::{CellsDescriptor, DiscoverOptions};
 use clap::Args;
 
 use crate::failure::{Exit, Failure};

@@ -1,4 +1,4 @@
-use cells_driver::Access;
+use cells_native::cells_driver::Access;
 use clap::Args;
 
 use crate::failure::{Exit, Failure};

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use cells_driver::{FileConnection, FileEntry, FileKind};
+use cells_native::cells_driver::{FileConnection, FileEntry, FileKind};
 use clap::Args;
 use serde_json::json;
 

@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 
-use cells_driver::{CommandResult, HarnessClient, OperationOptions, Outcome, OutputLoadOptions, ReceiptView, Recovery};
+use cells_native::cells_driver::{
+    CommandResult, HarnessClient, OperationOptions, Outcome, OutputLoadOptions, ReceiptView, Recovery,
+};
 use clap::Args;
 use serde_json::json;
 

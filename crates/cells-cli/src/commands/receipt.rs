@@ -1,4 +1,4 @@
-use cells_driver::{CommandResult, Error, ErrorKind, Outcome, ReceiptView, Recovery};
+use cells_native::cells_driver::{CommandResult, Error, ErrorKind, Outcome, ReceiptView, Recovery};
 use clap::Args;
 
 use crate::failure::{Exit, Failure};

@@ -1,8 +1,9 @@
 use std::io::{IsTerminal as _, Read as _};
 use std::time::Duration;
 
-use cells_driver::{
-    CommandName, HarnessClient, MutationOptions, NativeId, Profile, Recovery, Subscription, WorkspaceId,
+use cells_native::cells_driver::{
+    CommandName, Error, HarnessClient, InvalidId, MutationOptions, NativeId, Profile, Recovery, Subscription,
+    WorkspaceId,
 };
 use clap::{Args, ValueEnum};
 
@@ -168,7 +169,7 @@ fn read_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-fn command_name(text: &str) -> Result<CommandName, cells_driver::InvalidId> {
+fn command_name(text: &str) -> Result<CommandName, InvalidId> {
     CommandName::new(text.strip_prefix('/').unwrap_or(text))
 }
 
@@ -179,7 +180,7 @@ fn options(node: &Node, dispatch: &Dispatch) -> MutationOptions {
 }
 
 /// The failure of a mutation, with how to ask for its outcome if it is not known.
-fn told(node: &Node, error: cells_driver::Error) -> Failure {
+fn told(node: &Node, error: Error) -> Failure {
     let ask = error.recovery().map(|recovery| node.receipt_command(recovery));
     let failure = Failure::from(error);
     match ask.filter(|_| failure.exit() == Exit::Unknown) {

@@ -1,4 +1,4 @@
-use cells_driver::{ListOptions, Session};
+use cells_native::cells_driver::{ListOptions, Session};
 use clap::Args;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use cells_driver::{Error, FileConnection, FileStat};
+use cells_native::cells_driver::{Error, FileConnection, FileStat};
 use clap::Args;
 use serde_json::{Value, json};
 

@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::pin::pin;
 use std::time::Duration;
 
-use cells_driver::{CommandResult, Committed, Error, EventCursor, HarnessClient, NativeId, ProfileId, Subscription};
+use cells_native::cells_driver::{
+    CommandResult, Committed, Error, EventCursor, HarnessClient, NativeId, ProfileId, Subscription,
+};
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::Value;

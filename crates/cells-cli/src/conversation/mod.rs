@@ -13,7 +13,7 @@ mod terminal;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cells_driver::{CommandResult, HistoryPage, NativeId, NativeMessage, RequestId, TurnResult};
+use cells_native::cells_driver::{CommandResult, HistoryPage, NativeId, NativeMessage, RequestId, TurnResult};
 use serde_json::Value;
 
 pub(crate) use follow::Follow;

@@ -4,7 +4,7 @@
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cells_driver::{CommandResult, NativeId, NativeMessage, ProfileId, Recovery};
+use cells_native::cells_driver::{CommandResult, NativeId, NativeMessage, ProfileId, Recovery};
 use serde_json::{Value, json};
 
 use super::{Shown, TurnEnd, item, text};

@@ -1,6 +1,6 @@
 //! What an agent asks its user (`harness.md` §5.3).
 
-use cells_driver::NativeMessage;
+use cells_native::cells_driver::NativeMessage;
 use serde_json::Value;
 
 use super::text;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cells_driver::{CommandName, CommandResult, Error, MutationOptions, Outcome, Recovery, TurnStarted};
+use cells_native::cells_driver::{CommandName, CommandResult, Error, MutationOptions, Outcome, Recovery, TurnStarted};
 use serde_json::Value;
 
 use super::follow::{Follow, Started};

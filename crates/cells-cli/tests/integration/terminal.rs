@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::fd::OwnedFd;
 
-use cells_driver::{ClientConfig, Connection, MutationOptions, ProfileId, Secret};
+use cells_native::cells_driver::{ClientConfig, Connection, MutationOptions, ProfileId, Secret};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::json;

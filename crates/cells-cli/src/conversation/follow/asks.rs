@@ -1,6 +1,6 @@
 //! What the agent asks, what it is answered, and how it is interrupted.
 
-use cells_driver::{ErrorKind, MutationOptions, NativeId, NativeMessage, Outcome};
+use cells_native::cells_driver::{ErrorKind, MutationOptions, NativeId, NativeMessage, Outcome};
 use serde_json::Value;
 
 use super::{Interrupt, Sent, State};

@@ -1,6 +1,6 @@
 //! What happens to the turn: events, gaps, the receipt, the connection.
 
-use cells_driver::{
+use cells_native::cells_driver::{
     CommandResult, CommandState, Error, ErrorKind, EventCursor, EventSnapshot, HistoryOptions, HistoryPage, TopicState,
 };
 use serde_json::Value;
