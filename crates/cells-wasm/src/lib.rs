@@ -1,7 +1,7 @@
 //! wasm-bindgen adapters of the Cells driver: convert, call the driver, convert back. No logic lives here, and nothing
 //! that can panic.
 //!
-//! [`WebHost`] is the platform below the driver; every other module is the JavaScript face of one concept. The package
+//! `WebHost` is the platform below the driver; every other module is the JavaScript face of one concept. The package
 //! around it is `pkg/`, whose hand-written types are the documentation of this face.
 #![cfg(target_family = "wasm")]
 
