@@ -99,6 +99,8 @@ pub const HEARTBEAT_MS: u64 = 15_000;
 pub const HEARTBEAT_MIN_MS: u64 = 1_000;
 /// Largest heartbeat interval a client accepts.
 pub const HEARTBEAT_MAX_MS: u64 = 60_000;
+/// Shortest silence that a client takes for a dead stream, in milliseconds; else three heartbeats.
+pub const STREAM_SILENCE_MIN_MS: u64 = 10_000;
 /// Wait before an event stream is connected again, in milliseconds; it doubles.
 pub const RECONNECT_FIRST_MS: u64 = 500;
 /// Longest such wait, before jitter of a fifth.

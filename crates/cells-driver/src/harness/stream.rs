@@ -9,7 +9,7 @@ use cells_protocol::error::ErrorKind;
 use cells_protocol::events::{EventsRequest, Frame, TopicKind, TopicRequest};
 use cells_protocol::ids::{ClientId, TopicId};
 use cells_protocol::json::to_vec;
-use cells_protocol::limits::{DEFAULT_TIMEOUT_MS, EVENT_FRAME_MAX_BYTES};
+use cells_protocol::limits::{DEFAULT_TIMEOUT_MS, EVENT_FRAME_MAX_BYTES, STREAM_SILENCE_MIN_MS};
 use futures::future::{Either, select};
 
 use super::topic::Topic;
@@ -303,7 +303,7 @@ fn is_about_credential(error: &Error) -> bool {
 
 /// The longest silence of a living stream.
 fn silence_max(heartbeat_ms: u64) -> u64 {
-    heartbeat_ms.saturating_mul(3).max(SILENCE_MIN_MS)
+    heartbeat_ms.saturating_mul(3).max(STREAM_SILENCE_MIN_MS)
 }
 
 pub(super) const SUBSCRIBE: &str = "subscribe";
@@ -311,8 +311,6 @@ pub(super) const SUBSCRIBE: &str = "subscribe";
 const EVENT_STREAM: &str = "text/event-stream";
 /// A stream has one topic.
 const TOPIC_ID: &str = "h1";
-/// The shortest silence that is taken for a dead stream.
-const SILENCE_MIN_MS: u64 = 10_000;
 /// The node's code for a stream that a newer one of this client replaced.
 const SUPERSEDED: &str = "SUPERSEDED";
 /// Reason of a feature that the node is too old for.
