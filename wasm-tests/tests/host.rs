@@ -5,6 +5,9 @@
 
 mod fetch;
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use bytes::Bytes;
 use cells_driver::host::{Host, HostError, HttpRequest, HttpResponse, Method};
 use cells_driver::{Client, ClientConfig, Connection, ErrorKind, FileConnection, OperationOptions, Secret};
@@ -67,6 +70,23 @@ async fn dropping_a_request_or_its_body_ends_the_transfer() {
     assert!(!fetch.signal().aborted());
     drop(reply);
     assert!(fetch.signal().aborted());
+}
+
+#[wasm_bindgen_test]
+async fn a_read_that_ends_after_its_body_was_dropped_harms_nothing() {
+    let late = Rc::new(RefCell::new(None));
+    let kept = Rc::clone(&late);
+    let read = fetch::method(move || Promise::new(&mut |resolve, _| drop(kept.replace(Some(resolve)))).into());
+    let reader = object(&[("read", read)]);
+    let body = object(&[("getReader", fetch::method(move || reader.clone()))]);
+    let fetch = Fetch::answering(move |_, _| Ok(object(&[("status", 200.into()), ("body", body.clone())])));
+    let mut reply = send(&fetch).await.unwrap();
+    assert!(poll_immediate(reply.body.next_chunk()).await.is_none());
+    // A future that is dropped leaves its read to the next one.
+    assert!(poll_immediate(reply.body.next_chunk()).await.is_none());
+    drop(reply);
+    late.take().unwrap().call1(&JsValue::UNDEFINED, &object(&[("done", true.into())])).unwrap();
+    WebHost::new(None).sleep(1).await;
 }
 
 #[wasm_bindgen_test]

@@ -6,6 +6,8 @@
 
 use bytes::Bytes;
 
+pub use crate::chunk::{Chunk, PlatformBytes};
+
 /// A boxed future a [`Host`] returns.
 #[cfg(not(target_family = "wasm"))]
 pub type HostFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -139,6 +141,13 @@ impl std::fmt::Debug for HttpResponse {
 pub trait HttpBody: MaybeSend {
     /// The next bytes, never empty; `None` at the end.
     fn next_chunk(&mut self) -> HostFuture<'_, Result<Option<Bytes>, HostError>>;
+
+    /// As [`HttpBody::next_chunk`], for bytes that are handed on and not looked at. A platform that has them in a memory of
+    /// its own leaves them there.
+    fn next_unread(&mut self) -> HostFuture<'_, Result<Option<Chunk>, HostError>> {
+        let chunk = self.next_chunk();
+        Box::pin(async { Ok(chunk.await?.map(Chunk::from)) })
+    }
 
     /// All remaining bytes at once, where the platform has a cheaper way than chunk by chunk. The caller knows from
     /// `Content-Length` that they fit its budget. `None` = no such way; use [`HttpBody::next_chunk`].

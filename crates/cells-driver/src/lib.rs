@@ -17,6 +17,7 @@ pub mod host;
 
 mod budget;
 mod cancellation;
+mod chunk;
 mod client;
 mod config;
 mod credentials;

@@ -7,7 +7,7 @@ use super::content::{self, Content, Range, changed};
 use super::{FileClient, check};
 use crate::budget::Budget;
 use crate::error::{CONNECT, Error, Result};
-use crate::host::HttpBody;
+use crate::host::{Chunk, HttpBody};
 use crate::transport::{cut_off, host_error};
 use crate::{OperationOptions, ReadOptions};
 
@@ -111,6 +111,15 @@ impl ReadStream {
     /// # Errors
     /// See [`ReadStream`]. The stream is over then, and gives the same error again.
     pub async fn next(&mut self) -> Result<Option<Bytes>> {
+        Ok(self.next_unread().await?.map(Chunk::into_bytes))
+    }
+
+    /// As [`next`](Self::next), for a caller that hands the bytes on to the platform they came from: they need not be
+    /// copied into the memory of this program.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub async fn next_unread(&mut self) -> Result<Option<Chunk>> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -123,12 +132,12 @@ impl ReadStream {
         result
     }
 
-    async fn advance(&mut self, budget: &Budget) -> Result<Option<Bytes>> {
+    async fn advance(&mut self, budget: &Budget) -> Result<Option<Chunk>> {
         while self.position < self.end {
             // Taken out while it is waited for: if the caller drops this call, a piece may be lost with it, and the next
             // call asks the node for it again.
             let problem = match self.body.take() {
-                Some(mut body) => match body.next_chunk().await {
+                Some(mut body) => match body.next_unread().await {
                     Ok(Some(chunk)) => {
                         self.body = Some(body);
                         let chunk = self.take(chunk);
@@ -156,13 +165,13 @@ impl ReadStream {
     }
 
     /// The part of `chunk` that was asked for.
-    fn take(&mut self, mut chunk: Bytes) -> Bytes {
-        // Both are at most the length of the chunk.
-        let skipped = self.skip.min(chunk.len() as u64);
-        let _ = chunk.split_to(skipped as usize);
+    fn take(&mut self, chunk: Chunk) -> Chunk {
+        let length = chunk.len() as u64;
+        let skipped = self.skip.min(length);
         self.skip -= skipped;
-        let wanted = (self.end - self.position).min(chunk.len() as u64);
-        chunk.truncate(wanted as usize);
+        let wanted = (self.end - self.position).min(length - skipped);
+        // Both ends are at most the length of the chunk.
+        let chunk = chunk.slice(skipped as usize..(skipped + wanted) as usize);
         self.position += wanted;
         if wanted > 0 {
             self.n_breaks = 0;

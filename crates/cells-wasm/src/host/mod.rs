@@ -2,26 +2,32 @@
 
 mod body;
 mod fetch;
+mod reads;
+mod timers;
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use cells_driver::host::{Host, HostError, HostFuture, HttpRequest, HttpResponse};
-use gloo_timers::future::TimeoutFuture;
 use js_sys::{Date, Function, Promise, Uint8Array};
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
+
+pub(crate) use body::JsBytes;
+
+use timers::Timers;
 
 /// A [`Host`] for browsers, workers and Node.
 pub struct WebHost {
     fetch: Option<Function>,
     turns: Turns,
+    timers: Timers,
 }
 
 impl WebHost {
     /// Sends with `fetch`, called as `fetch(url, init)`; without one, with the global function of that name.
     pub fn new(fetch: Option<Function>) -> Self {
-        Self { fetch, turns: Turns::default() }
+        Self { fetch, turns: Turns::default(), timers: Timers::new() }
     }
 
     /// Counts the turns that the driver saw end.
@@ -47,14 +53,7 @@ impl Host for WebHost {
     }
 
     fn sleep(&self, duration_ms: u64) -> HostFuture<'static, ()> {
-        Box::pin(async move {
-            let mut left_ms = duration_ms;
-            while left_ms > u64::from(TIMER_MAX_MS) {
-                TimeoutFuture::new(TIMER_MAX_MS).await;
-                left_ms -= u64::from(TIMER_MAX_MS);
-            }
-            TimeoutFuture::new(u32::try_from(left_ms).unwrap_or(TIMER_MAX_MS)).await;
-        })
+        Box::pin(self.timers.sleep(duration_ms))
     }
 
     fn turn_end(&self) -> HostFuture<'static, ()> {
@@ -86,7 +85,5 @@ extern "C" {
     fn get_random_values(bytes: &Uint8Array) -> Result<JsValue, JsValue>;
 }
 
-/// Longest delay a JavaScript timer takes; a longer one would fire at once.
-const TIMER_MAX_MS: u32 = 0x7fff_ffff;
 /// Most bytes `crypto.getRandomValues` gives in one call.
 const RANDOM_MAX_BYTES: usize = 65_536;
