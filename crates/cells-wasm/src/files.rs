@@ -36,12 +36,19 @@ impl FileClient {
     /// Attributes of a path, or `null`.
     pub fn stat(&self, path: &JsValue, options: &JsValue) -> Promise {
         const OPERATION: &str = "stat";
+        let alone = is_absent(options);
+        if alone
+            && !self.closed.get()
+            && let Some(promise) = self.stats.shared(path)
+        {
+            return promise;
+        }
         let checked = || {
             self.check_open(OPERATION)?;
             Argument { operation: OPERATION, name: "path" }.string(path)
         };
         match checked() {
-            Ok(path) if is_absent(options) => self.stats.shared(&self.client, path),
+            Ok(text) if alone => self.stats.ask(&self.client, path, &text),
             checked => promise(OPERATION, options, |operation| {
                 let call = self.client.stat(&checked?, operation);
                 Ok(async move { Ok(stat_to_js(call.await?)) })

@@ -1,13 +1,11 @@
-//! Stat calls without options: thousands of them in one turn are usual, so they are kept cheap.
+//! Stat calls without options: thousands of them in one turn are usual, so few of them cross into this program.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::cell::Cell;
 
-use cells_driver::{FileClient, FileStat, OperationOptions};
-use js_sys::{Function, Object, Promise};
+use cells_driver::{FileClient, FileKind, FileStat, OperationOptions};
+use js_sys::{Function, JsString, Map, Object, Promise};
 use wasm_bindgen::prelude::{JsCast, JsValue, wasm_bindgen};
 
-use crate::convert::number;
 use crate::error::thrown;
 use crate::host::Turns;
 
@@ -15,57 +13,62 @@ use crate::host::Turns;
 /// have no signal and no deadline of their own that could tell them apart.
 pub(crate) struct Stats {
     turns: Turns,
-    promises: RefCell<(u64, HashMap<String, Promise>)>,
+    turn: Cell<u64>,
+    /// Keyed by the JavaScript strings: looking one up copies nothing.
+    promises: Map,
 }
 
 impl Stats {
     pub(crate) fn new(turns: Turns) -> Self {
-        Self { turns, promises: RefCell::default() }
+        Self { turn: Cell::new(turns.now()), turns, promises: Map::new() }
     }
 
-    /// A promise of the attributes of `path`.
-    pub(crate) fn shared(&self, client: &FileClient, path: String) -> Promise {
-        let (turn, promises) = &mut *self.promises.borrow_mut();
-        if *turn != self.turns.now() {
-            promises.clear();
-            *turn = self.turns.now();
+    /// The promise that somebody else got in this turn.
+    pub(crate) fn shared(&self, path: &JsValue) -> Option<Promise> {
+        if self.turn.replace(self.turns.now()) != self.turns.now() {
+            self.promises.clear();
+            return None;
         }
-        if let Some(promise) = promises.get(&path) {
-            return promise.clone();
-        }
+        let promise = self.promises.get(path);
+        if promise.is_undefined() { None } else { Some(promise.unchecked_into()) }
+    }
+
+    /// A new promise for `path`, which is `text`.
+    pub(crate) fn ask(&self, client: &FileClient, path: &JsValue, text: &str) -> Promise {
         let mut settle = None;
         let promise = Promise::new(&mut |resolve, reject| settle = Some((resolve, reject)));
         if let Some((resolve, reject)) = settle {
-            start(client, &path, resolve, reject);
+            let on_settled = Box::new(move |result: cells_driver::Result<Option<FileStat>>| match result {
+                Ok(stat) => call(&resolve, &stat_to_js(stat)),
+                Err(error) => call(&reject, &thrown(&error)),
+            });
+            client.stat_with(text, OperationOptions::default(), on_settled);
         }
-        promises.insert(path, promise.clone());
+        self.promises.set(path, &promise);
         promise
     }
-}
-
-fn start(client: &FileClient, path: &str, resolve: Function, reject: Function) {
-    let on_settled = Box::new(move |result: cells_driver::Result<Option<FileStat>>| {
-        let _ = match result {
-            Ok(stat) => resolve.call1(&JsValue::UNDEFINED, &stat_to_js(stat)),
-            Err(error) => reject.call1(&JsValue::UNDEFINED, &thrown(&error)),
-        };
-    });
-    client.stat_with(path, OperationOptions::default(), on_settled);
 }
 
 /// Attributes as a frozen object, which the callers of a path share.
 pub(crate) fn stat_to_js(stat: Option<FileStat>) -> JsValue {
     let Some(stat) = stat else { return JsValue::NULL };
     let object: JsStat = Object::new().unchecked_into();
-    object.set_kind(stat.kind.as_str());
+    KINDS.with(|[file, directory, symlink]| {
+        object.set_kind(match stat.kind {
+            FileKind::File => file,
+            FileKind::Directory => directory,
+            FileKind::Symlink => symlink,
+        });
+    });
+    // Every number from the wire is at most 2^53 − 1.
     if let Some(size) = stat.size {
-        object.set_size(&number(size));
+        object.set_size(size as f64);
     }
     if let Some(modified_at) = stat.modified_at {
-        object.set_modified_at(&number(modified_at));
+        object.set_modified_at(modified_at as f64);
     }
     if let Some(created_at) = stat.created_at {
-        object.set_created_at(&number(created_at));
+        object.set_created_at(created_at as f64);
     }
     if let Some(revision) = &stat.revision {
         object.set_revision(revision);
@@ -73,19 +76,34 @@ pub(crate) fn stat_to_js(stat: Option<FileStat>) -> JsValue {
     Object::freeze(&object).into()
 }
 
+fn call(settle: &Function, value: &JsValue) {
+    settle.unchecked_ref::<Settle>().call(&JsValue::UNDEFINED, value);
+}
+
+thread_local! {
+    static KINDS: [JsString; 3] =
+        [FileKind::File, FileKind::Directory, FileKind::Symlink].map(|kind| JsString::from(kind.as_str()));
+}
+
 #[wasm_bindgen]
 extern "C" {
+    /// One of the two functions of a promise, which never throw.
+    type Settle;
+
+    #[wasm_bindgen(method)]
+    fn call(this: &Settle, this_argument: &JsValue, value: &JsValue);
+
     #[wasm_bindgen(extends = Object)]
     type JsStat;
 
     #[wasm_bindgen(method, setter)]
-    fn set_kind(this: &JsStat, kind: &str);
+    fn set_kind(this: &JsStat, kind: &JsString);
     #[wasm_bindgen(method, setter)]
-    fn set_size(this: &JsStat, size: &JsValue);
+    fn set_size(this: &JsStat, size: f64);
     #[wasm_bindgen(method, setter, js_name = modifiedAt)]
-    fn set_modified_at(this: &JsStat, time_ms: &JsValue);
+    fn set_modified_at(this: &JsStat, time_ms: f64);
     #[wasm_bindgen(method, setter, js_name = createdAt)]
-    fn set_created_at(this: &JsStat, time_ms: &JsValue);
+    fn set_created_at(this: &JsStat, time_ms: f64);
     #[wasm_bindgen(method, setter)]
     fn set_revision(this: &JsStat, revision: &str);
 }
