@@ -117,11 +117,6 @@ impl OutputPages {
         Ok(Self { reference, window: window.max(1), loading: Some(loading), events: VecDeque::new() })
     }
 
-    /// The reference that is loaded.
-    pub fn reference(&self) -> &OutputRef {
-        &self.reference
-    }
-
     /// The next page to ask for; `None` while the window is full or nothing is left.
     pub fn poll_action(&mut self) -> Option<OutputAction> {
         let loading = self.loading.as_mut()?;

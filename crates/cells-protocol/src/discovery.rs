@@ -17,8 +17,6 @@ pub const LEGACY_DISCOVERY_KEYS: [&str; 2] = ["itookit/pi-agent", "itookit/fs-ag
 pub const CAPABILITY_TOOLS: [&str; 3] = ["cells_capabilities", "piagent_capabilities", "fsagent_capabilities"];
 /// The file protocol this driver speaks.
 pub const FILE_PROTOCOL: &str = "fs-agent-http-v1";
-/// The project protocol this driver speaks.
-pub const PROJECT_PROTOCOL: &str = "fs-agent-project-v1";
 
 const WHAT: &str = "the discovery document";
 const EVENTS_VERSION: u64 = 1;

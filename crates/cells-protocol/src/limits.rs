@@ -22,8 +22,6 @@ pub const MUTATION_ANSWER_MS: u64 = 25_000;
 pub const JSON_REPLY_MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// Largest error body that is read.
 pub const ERROR_BODY_MAX_BYTES: u64 = 64 * 1024;
-/// Largest reply to a file mutation.
-pub const MUTATION_REPLY_MAX_BYTES: u64 = 1024 * 1024;
 /// Largest MCP reply that is read.
 pub const MCP_REPLY_MAX_BYTES: u64 = 32 * 1024 * 1024;
 /// Largest body of a request to `/mcp`.

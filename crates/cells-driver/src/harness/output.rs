@@ -150,5 +150,5 @@ fn refused(refused: OutputRefused) -> Error {
 
 const OUTPUT: &str = "harness_command_output";
 
-/// Pages under way at a time. One at a time takes nearly twice as long, more than four gain little.
+/// Pages under way at a time, so that a page travels while the one before is checked.
 const WINDOW: usize = 4;

@@ -1,6 +1,6 @@
 //! The table of `cells-0.4.md` §11.2: what a reply says about a mutation.
 
-use cells_protocol::error::{ErrorKind, Outcome, kind_of_reply, kind_of_tool_code};
+use cells_protocol::error::Outcome;
 use cells_protocol::receipts::Receipt;
 use serde_json::Value;
 
@@ -119,25 +119,6 @@ impl Rejection {
             Self::Receipt { code } => Some(code),
             Self::Tool { code } | Self::HttpStatus { code, .. } => code.as_deref(),
             Self::NotSent | Self::Rpc { .. } => None,
-        }
-    }
-
-    /// The HTTP status, if it is what refused the call.
-    pub fn status(&self) -> Option<u16> {
-        match self {
-            Self::HttpStatus { status, .. } => Some(*status),
-            Self::NotSent | Self::Receipt { .. } | Self::Tool { .. } | Self::Rpc { .. } => None,
-        }
-    }
-
-    /// The kind of the error that a caller gets. Only what was not sent has none here: its cause is known elsewhere.
-    pub fn kind(&self) -> Option<ErrorKind> {
-        match self {
-            Self::NotSent => None,
-            Self::Receipt { code } => Some(kind_of_tool_code(code)),
-            Self::Tool { code } => Some(code.as_deref().map_or(ErrorKind::Io, kind_of_tool_code)),
-            Self::Rpc { .. } => Some(ErrorKind::Io),
-            Self::HttpStatus { status, code } => Some(kind_of_reply(code.as_deref(), *status)),
         }
     }
 
