@@ -16,7 +16,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
 
     let harness = client.harness(&connection)?;
-    let profile = harness.profiles(OperationOptions::default()).await?.profiles.remove(0).id;
+    let profiles = harness.profiles(OperationOptions::default()).await?.profiles;
+    let profile = profiles.first().ok_or("the node has no agent")?.id.clone();
     let created = harness.create(&profile, &WorkspaceId::new("scratch")?, MutationOptions::default()).await?;
     let mut events = harness.subscribe(&profile);
     events.ready().await?;

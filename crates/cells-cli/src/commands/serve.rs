@@ -122,7 +122,9 @@ fn with_environment_key(credential: Credential) -> Result<Credential, ServeError
 fn announce(node: &Node) -> Result<(), ServeError> {
     match node.api_key() {
         Some(key) => eprintln!("API key (shown only now): {key}"),
-        None => tracing::info!("the API key or password is the one set before; --new-key makes another key"),
+        None => tracing::info!(
+            "the API key or password is the one that was given or set before; --new-key makes another key"
+        ),
     }
     let line = serde_json::json!({
         "endpoint": node.endpoint(),

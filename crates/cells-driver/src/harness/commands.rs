@@ -8,7 +8,7 @@ use cells_protocol::receipts::Recovery;
 use cells_protocol::text::is_text;
 use serde_json::{Value, json};
 
-use super::mutations::{Committed, MutationOptions, mutate};
+use super::mutations::{Committed, MutationOptions, mutate_within};
 use super::reads::{known_profile, not_offered};
 use crate::cancellation::OperationOptions;
 use crate::error::{Error, Result};
@@ -58,5 +58,6 @@ pub(super) async fn command(
     let decode = |result: &Value, recovery: &Recovery| {
         CommandResult::from_receipt(result, &recovery.request_id, &recovery.epoch, name)
     };
-    mutate(link, COMMAND, profile_id, arguments, options).await?.decode(COMMAND, decode)
+    let committed = mutate_within(link, COMMAND, profile_id, arguments, options.on_dispatch, &budget).await?;
+    committed.decode(COMMAND, decode)
 }

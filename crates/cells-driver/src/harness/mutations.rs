@@ -13,6 +13,7 @@ use futures::channel::oneshot;
 use serde_json::{Value, json};
 
 use super::reads::known_profiles;
+use crate::budget::Budget;
 use crate::cancellation::OperationOptions;
 use crate::error::{Error, Result};
 use crate::host::{Callback, HttpRequest};
@@ -141,10 +142,21 @@ pub(super) async fn mutate(
     arguments: Result<Value>,
     options: MutationOptions,
 ) -> Result<Committed<Value>> {
+    let budget = link.core.budget(&options.operation);
+    mutate_within(link, tool, profile_id, arguments, options.on_dispatch, &budget).await
+}
+
+/// As [`mutate`], within a budget that has begun.
+pub(super) async fn mutate_within(
+    link: &Link,
+    tool: &'static str,
+    profile_id: &ProfileId,
+    arguments: Result<Value>,
+    on_dispatch: Option<Callback<Recovery>>,
+    budget: &Budget,
+) -> Result<Committed<Value>> {
     let not_started = |error: Error| error.with_outcome(Outcome::NotStarted);
-    let MutationOptions { operation, on_dispatch } = options;
     link.check_open(tool).map_err(not_started)?;
-    let budget = link.core.budget(&operation);
     let prepare = async {
         let arguments = arguments?;
         let profiles = known_profiles(link).await?;
@@ -153,7 +165,7 @@ pub(super) async fn mutate(
         let recovery =
             Recovery { profile_id: profile_id.clone(), epoch: profiles.epoch.clone(), request_id, scope: None };
         let call = link.tool_call(url.without_trailing_slash(), tool, &with_identity(arguments, &recovery));
-        let request = link.prepare_mcp(&call, &budget).await?;
+        let request = link.prepare_mcp(&call, budget).await?;
         Ok(Prepared { recovery, call, request })
     };
     let prepared = budget.run(tool, prepare).await.map_err(not_started)?;

@@ -83,9 +83,10 @@ pub(super) async fn load(
 ) -> Result<Vec<u8>> {
     let OutputLoadOptions { max_bytes, operation, mut on_progress } = options;
     let mut pages = OutputPages::new(reference.clone(), max_bytes, WINDOW).map_err(refused)?;
-    check_offered(link, profile_id, &link.core.budget(&operation)).await?;
-    // A budget that was given is one for all pages; else each page has its own.
-    let shared = operation.timeout_ms.is_some().then(|| link.core.budget(&operation));
+    let first = link.core.budget(&operation);
+    check_offered(link, profile_id, &first).await?;
+    // A budget that was given is one for everything; else each page has its own.
+    let shared = operation.timeout_ms.is_some().then_some(first);
     let mut under_way = FuturesUnordered::new();
     loop {
         while let Some(OutputAction::Fetch { offset, limit }) = pages.poll_action() {
