@@ -207,3 +207,10 @@ fn runs(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
 }
+
+/// Waits until a process that was killed is gone: the kernel may take a moment.
+async fn gone(pid: &str) {
+    while runs(pid) {
+        tokio::task::yield_now().await;
+    }
+}

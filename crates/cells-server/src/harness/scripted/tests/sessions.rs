@@ -141,10 +141,7 @@ fn a_turn_that_ran_when_the_process_died_reads_as_interrupted() {
             (session, string(&delta["params"]["delta"]).trim().to_owned())
         },
         async |agent, (session, pid)| {
-            // It was killed with the process; the kernel may take a moment.
-            while runs(&pid) {
-                tokio::task::yield_now().await;
-            }
+            gone(&pid).await;
             let info = agent.info(&session).await;
             assert_eq!((&info["lastTurnId"], &info["lastTurnResult"]), (&json!("t"), &json!("cancelled")));
             assert_eq!((&info["activeTurnId"], &info["status"]), (&Value::Null, &json!("notLoaded")));

@@ -222,7 +222,7 @@ async fn an_interrupt_kills_the_command_and_ends_the_turn() {
     assert!(runs(&pid));
     assert_eq!(agent.interrupt(&session, "t").await, Ok(json!({})));
     assert_eq!(agent.turn_end("t").await["status"], "interrupted");
-    assert!(!runs(&pid));
+    gone(&pid).await;
     let items = agent.items(&session).await;
     let item = item_of_type(&items, "commandExecution");
     assert_eq!((&item["status"], &item["exitCode"]), (&json!("failed"), &Value::Null));
