@@ -28,7 +28,9 @@ pub enum OpenError {
     #[error("receipts: the file is damaged; restore it from a backup or choose another --state")]
     Damaged,
     /// 4096 earlier epochs have receipts.
-    #[error("receipts: too many earlier starts are kept; run `cells receipts purge --before DATE`")]
+    #[error(
+        "receipts: 4096 earlier starts have receipts; they are forgotten 30 days after their last change, or choose another --state"
+    )]
     TooManyEpochs,
     /// The disk does not work.
     #[error("receipts: the state directory cannot be used: {0}")]
