@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::discovery::ReceiptsAnnouncement;
 use crate::ids::{Alias, ServerId};
-use crate::json::{self, Malformed};
+use crate::json::{self, Malformed, lenient};
 
 /// What the HTTP side of a node offers. Descriptive, never a grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,12 +39,44 @@ pub struct ServerCapabilities {
 }
 
 /// What the principal may do with files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct FileCapabilities {
     /// At least one export is visible.
     pub read: bool,
     /// At least one export may be written.
     pub write: bool,
+    /// SeqFiles; absent on old nodes, and when it is not what it should be.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    pub seq: Option<SeqCapabilities>,
+    /// How receipts of writes are kept; absent on nodes that keep them in memory.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    pub receipts: Option<ReceiptsAnnouncement>,
+}
+
+impl FileCapabilities {
+    /// Whether SeqFiles can be read and changed.
+    pub fn has_seq(&self) -> bool {
+        self.seq.as_ref().is_some_and(|seq| seq.version == 1)
+    }
+
+    /// Whether the receipt of a write can be asked for after a restart of the node.
+    pub fn has_durable_receipts(&self) -> bool {
+        self.receipts.as_ref().is_some_and(|receipts| receipts.version == 1 && receipts.durable)
+    }
+}
+
+/// SeqFiles, as far as this document tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SeqCapabilities {
+    /// 1 = `files-http.md` §7.
+    pub version: u64,
+    /// A SeqFile is an SQLite database.
+    #[serde(default)]
+    pub sqlite: bool,
+    /// What one transaction can change, for example `file`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transaction_scope: Option<String>,
 }
 
 /// Object sync, as far as this document tells.
@@ -170,6 +203,7 @@ impl ServerCapabilities {
             files: FileCapabilities {
                 read: true,
                 write: exports.exports.iter().any(|export| export.access == Access::Rw),
+                ..FileCapabilities::default()
             },
             sync: SyncCapabilities { push: false, protocol_version: None, discovery: None },
             process: ProcessCapabilities { exec: false },

@@ -50,6 +50,16 @@ pub struct FileStat {
     pub revision: Option<String>,
 }
 
+impl FileStat {
+    /// Reads the attributes in a JSON value.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the kind is missing or a member is wrong.
+    pub fn from_json(value: &serde_json::Value) -> Result<Self, Malformed> {
+        json::convert("the attributes of the file", value)
+    }
+}
+
 /// Body of `POST /v1/fs/{alias}/stat`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

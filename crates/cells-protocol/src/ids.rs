@@ -73,6 +73,10 @@ identifier! {
     RequestId, "requestId", "1 to 128 characters of A-Z, a-z, 0-9, _ and -", is_id
 }
 identifier! {
+    /// Identity of one write of a file route; made by the driver, never reused (`files-http.md` §5.1).
+    OperationId, "operationId", "1 to 128 characters of A-Z, a-z, 0-9, _ and -", is_id
+}
+identifier! {
     /// Identity of an installation.
     ServerId, "serverId", "1 to 128 characters of A-Z, a-z, 0-9, _ and -", is_id
 }

@@ -23,7 +23,10 @@ pub mod discovery;
 
 pub mod commands;
 pub mod events;
+pub mod file_receipts;
 pub mod files;
 pub mod harness;
 pub mod mcp;
+pub mod mutations;
 pub mod receipts;
+pub mod seq;

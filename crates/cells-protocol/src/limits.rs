@@ -20,6 +20,8 @@ pub const MUTATION_ANSWER_MS: u64 = 25_000;
 
 /// Largest JSON reply of a file route.
 pub const JSON_REPLY_MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// Largest reply to a write.
+pub const MUTATION_REPLY_MAX_BYTES: u64 = 1024 * 1024;
 /// Largest error body that is read.
 pub const ERROR_BODY_MAX_BYTES: u64 = 64 * 1024;
 /// Largest MCP reply that is read.
@@ -47,6 +49,32 @@ pub const DIRECTORY_MAX_ENTRIES: usize = 100_000;
 pub const CURSOR_MAX_BYTES: usize = 16_384;
 /// Lifetime of a listing cursor, in seconds.
 pub const CURSOR_LIFETIME_S: u64 = 300;
+
+/// Listings whose names a node keeps for their cursors.
+pub const LISTINGS_MAX: usize = 16;
+
+/// Largest content of one write.
+pub const UPLOAD_MAX_BYTES: u64 = 256 * 1024 * 1024;
+/// Bytes of a file that are held in memory at a time while it is sent.
+pub const UPLOAD_HELD_MAX_BYTES: usize = 1024 * 1024;
+/// Receipts of writes that a node remembers, of all principals together.
+pub const OPERATIONS_MAX: u64 = 4096;
+/// How long a node remembers the receipt of a write, in milliseconds.
+pub const OPERATION_RETENTION_MS: u64 = 60 * 60 * 1000;
+/// Budget of the request that stops a write whose outcome is not known, and of the question that follows, in milliseconds.
+pub const FENCE_MS: u64 = 5_000;
+/// File system calls that a node does at the same time.
+pub const FILE_WORKERS_MAX: usize = 16;
+
+/// Largest SeqFile.
+pub const SEQ_FILE_MAX_BYTES: u64 = 16 * 1024 * 1024;
+/// Changes in one transaction of a SeqFile.
+pub const SEQ_CHANGES_MAX: usize = 256;
+/// Longest key of a SeqFile.
+pub const SEQ_KEY_MAX_BYTES: usize = 1024;
+
+/// Longest revision that a client sends back.
+pub const REVISION_MAX_BYTES: usize = 1024;
 
 /// Longest identifier (request, operation, server id ...).
 pub const ID_MAX_BYTES: usize = 128;

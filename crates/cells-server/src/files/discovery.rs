@@ -22,7 +22,11 @@ pub(super) async fn capabilities(
         version: 1,
         server_id: Some(app.server_id.clone()),
         process_epoch: Some(app.process_epoch.clone()),
-        files: FileCapabilities { read: access.peek().is_some(), write: access.any(|access| access == Access::Rw) },
+        files: FileCapabilities {
+            read: access.peek().is_some(),
+            write: access.any(|access| access == Access::Rw),
+            ..FileCapabilities::default()
+        },
         sync: SyncCapabilities { push: false, protocol_version: None, discovery: None },
         process: ProcessCapabilities { exec: false },
         terminal: TerminalCapabilities { pty: false },
