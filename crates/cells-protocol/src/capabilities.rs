@@ -98,6 +98,23 @@ pub struct SyncCapabilities {
 pub struct ProcessCapabilities {
     /// Processes can be started.
     pub exec: bool,
+    /// Live output; absent on nodes without it, and when it is not what it should be.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    pub output: Option<ProcessOutputCapabilities>,
+}
+
+impl ProcessCapabilities {
+    /// Whether a start may carry `keepOutput`, and the output route answers.
+    pub fn has_output(&self) -> bool {
+        self.output.as_ref().is_some_and(|output| output.version == 1)
+    }
+}
+
+/// Live output of processes, as far as this document tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessOutputCapabilities {
+    /// 1 = `GET /v1/processes/{epoch}/{requestId}/output`.
+    pub version: u64,
 }
 
 /// Terminals.
@@ -206,7 +223,7 @@ impl ServerCapabilities {
                 ..FileCapabilities::default()
             },
             sync: SyncCapabilities { push: false, protocol_version: None, discovery: None },
-            process: ProcessCapabilities { exec: false },
+            process: ProcessCapabilities { exec: false, output: None },
             terminal: TerminalCapabilities { pty: false },
             harness: None,
             execution_model: ExecutionModel::None,

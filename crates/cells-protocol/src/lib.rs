@@ -28,5 +28,6 @@ pub mod files;
 pub mod harness;
 pub mod mcp;
 pub mod mutations;
+pub mod process;
 pub mod receipts;
 pub mod seq;

@@ -76,6 +76,21 @@ pub const SEQ_KEY_MAX_BYTES: usize = 1024;
 /// Longest revision that a client sends back.
 pub const REVISION_MAX_BYTES: usize = 1024;
 
+/// Processes that a node remembers; none is forgotten before it restarts.
+pub const PROCESSES_MAX: usize = 1024;
+/// Mounts of one process.
+pub const PROCESS_MOUNTS_MAX: usize = 32;
+/// Bytes of a command and its arguments together.
+pub const PROCESS_COMMAND_MAX_BYTES: usize = 32_768;
+/// Longest time a process may run, in milliseconds.
+pub const PROCESS_TIMEOUT_MAX_MS: u64 = 300_000;
+/// Output of one stream in the status of a process, and in one reply of the output route.
+pub const PROCESS_OUTPUT_MAX_BYTES: usize = 65_536;
+/// Output of one stream that is kept for the output route.
+pub const PROCESS_OUTPUT_KEPT_BYTES: usize = 8 * 1024 * 1024;
+/// Longest wait of the output route, in milliseconds.
+pub const PROCESS_OUTPUT_WAIT_MS: u64 = 10_000;
+
 /// Longest identifier (request, operation, server id ...).
 pub const ID_MAX_BYTES: usize = 128;
 /// Longest native identifier (session, turn, item).

@@ -28,7 +28,7 @@ pub(super) async fn capabilities(
             ..FileCapabilities::default()
         },
         sync: SyncCapabilities { push: false, protocol_version: None, discovery: None },
-        process: ProcessCapabilities { exec: false },
+        process: ProcessCapabilities { exec: false, output: None },
         terminal: TerminalCapabilities { pty: false },
         harness: Some(HarnessEndpoint {
             enabled: app.harness.profile_ids().any(|profile| principal.may_use_profile(profile)),
