@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::discovery::ReceiptsAnnouncement;
 use crate::ids::{Alias, ServerId};
-use crate::json::{self, Malformed, lenient};
+use crate::json::{Malformed, Object};
 
 /// What the HTTP side of a node offers. Descriptive, never a grant.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServerCapabilities {
     /// Always 1.
@@ -15,7 +15,7 @@ pub struct ServerCapabilities {
     /// Identity of the installation.
     pub server_id: Option<ServerId>,
     /// Epoch of the node's processes, new at every start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub process_epoch: Option<ServerId>,
     /// What the principal may do with files.
     pub files: FileCapabilities,
@@ -26,7 +26,7 @@ pub struct ServerCapabilities {
     /// Terminals.
     pub terminal: TerminalCapabilities,
     /// Harness control over MCP; absent on old nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub harness: Option<HarnessEndpoint>,
     /// How processes are separated from the host.
     pub execution_model: ExecutionModel,
@@ -39,21 +39,30 @@ pub struct ServerCapabilities {
 }
 
 /// What the principal may do with files.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct FileCapabilities {
     /// At least one export is visible.
     pub read: bool,
     /// At least one export may be written.
     pub write: bool,
     /// SeqFiles; absent on old nodes, and when it is not what it should be.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<SeqCapabilities>,
     /// How receipts of writes are kept; absent on nodes that keep them in memory.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub receipts: Option<ReceiptsAnnouncement>,
 }
 
 impl FileCapabilities {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            read: object.boolean("read")?,
+            write: object.boolean("write")?,
+            seq: object.lenient("seq", SeqCapabilities::read)?,
+            receipts: object.lenient("receipts", ReceiptsAnnouncement::read)?,
+        })
+    }
+
     /// Whether SeqFiles can be read and changed.
     pub fn has_seq(&self) -> bool {
         self.seq.as_ref().is_some_and(|seq| seq.version == 1)
@@ -66,35 +75,52 @@ impl FileCapabilities {
 }
 
 /// SeqFiles, as far as this document tells.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SeqCapabilities {
     /// 1 = `files-http.md` §7.
     pub version: u64,
     /// A SeqFile is an SQLite database.
-    #[serde(default)]
     pub sqlite: bool,
     /// What one transaction can change, for example `file`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub transaction_scope: Option<String>,
 }
 
+impl SeqCapabilities {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            version: object.integer("version")?,
+            sqlite: object.flag("sqlite")?,
+            transaction_scope: object.optional_string("transactionScope")?,
+        })
+    }
+}
+
 /// Object sync, as far as this document tells.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncCapabilities {
     /// Enabled and healthy.
     pub push: bool,
     /// Version of the sync protocol; null without sync.
-    #[serde(default)]
     pub protocol_version: Option<u64>,
     /// Reference to the sync capabilities, relative to the node's root; null without sync.
-    #[serde(default)]
     pub discovery: Option<String>,
 }
 
+impl SyncCapabilities {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            push: object.boolean("push")?,
+            protocol_version: object.optional_integer("protocolVersion")?,
+            discovery: object.optional_string("discovery")?,
+        })
+    }
+}
+
 /// Processes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessCapabilities {
     /// Processes can be started.
     pub exec: bool,
@@ -118,29 +144,36 @@ pub struct ProcessOutputCapabilities {
 }
 
 /// Terminals.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TerminalCapabilities {
     /// Pseudo-terminals can be opened.
     pub pty: bool,
 }
 
 /// Where harness control is reached.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HarnessEndpoint {
     /// A harness profile is configured.
-    #[serde(default)]
     pub enabled: bool,
     /// MCP revision of the endpoint.
-    #[serde(default)]
     pub protocol_version: Option<String>,
     /// Reference to the MCP endpoint, relative to the node's root.
-    #[serde(default)]
     pub endpoint: Option<String>,
 }
 
+impl HarnessEndpoint {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            enabled: object.flag("enabled")?,
+            protocol_version: object.optional_string("protocolVersion")?,
+            endpoint: object.optional_string("endpoint")?,
+        })
+    }
+}
+
 /// How processes are separated from the host.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExecutionModel {
     /// No processes.
@@ -151,8 +184,13 @@ pub enum ExecutionModel {
     Sandbox,
 }
 
+impl ExecutionModel {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("trusted-cooperative-host", Self::TrustedCooperativeHost), ("sandbox", Self::Sandbox)];
+}
+
 /// Who else can change files while a process runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum WorkspaceConsistency {
     /// No processes.
@@ -163,8 +201,13 @@ pub enum WorkspaceConsistency {
     Isolated,
 }
 
+impl WorkspaceConsistency {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("cooperative", Self::Cooperative), ("isolated", Self::Isolated)];
+}
+
 /// How a read-only mount is enforced.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadOnlyEnforcement {
     /// Not at all.
@@ -175,8 +218,13 @@ pub enum ReadOnlyEnforcement {
     KernelEnforced,
 }
 
+impl ReadOnlyEnforcement {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("best-effort", Self::BestEffort), ("kernel-enforced", Self::KernelEnforced)];
+}
+
 /// How a process sees paths.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PathModel {
     /// No processes.
@@ -187,14 +235,39 @@ pub enum PathModel {
     VirtualRoot,
 }
 
+impl PathModel {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("none", Self::None), ("host-mapped", Self::HostMapped), ("virtual-root", Self::VirtualRoot)];
+}
+
 impl ServerCapabilities {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            version: object.integer("version")?,
+            server_id: object.optional_id("serverId")?,
+            process_epoch: object.optional_id("processEpoch")?,
+            files: FileCapabilities::read(&mut object.object("files")?)?,
+            sync: SyncCapabilities::read(&mut object.object("sync")?)?,
+            process: ProcessCapabilities { exec: object.object("process")?.boolean("exec")? },
+            terminal: TerminalCapabilities { pty: object.object("terminal")?.boolean("pty")? },
+            harness: match object.optional_object("harness")? {
+                Some(mut harness) => Some(HarnessEndpoint::read(&mut harness)?),
+                None => None,
+            },
+            execution_model: object.word("executionModel", ExecutionModel::WORDS)?,
+            workspace_consistency: object.word("workspaceConsistency", WorkspaceConsistency::WORDS)?,
+            read_only_enforcement: object.word("readOnlyEnforcement", ReadOnlyEnforcement::WORDS)?,
+            path_model: object.word("pathModel", PathModel::WORDS)?,
+        })
+    }
+
     /// Parses and validates the document.
     ///
     /// # Errors
     /// [`Malformed`] when a member is missing or wrong, or members contradict each other.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         const WHAT: &str = "the capabilities document";
-        let document: Self = json::parse(WHAT, bytes)?;
+        let document = Self::read(&mut Object::parse(WHAT, bytes)?)?;
         if document.version != 1 {
             return Err(Malformed::new(WHAT, "has another version than 1"));
         }
@@ -235,7 +308,7 @@ impl ServerCapabilities {
 }
 
 /// Reply of `GET /v1/exports`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Exports {
     /// Always 1.
     pub version: u64,
@@ -244,23 +317,33 @@ pub struct Exports {
 }
 
 /// One export.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Export {
     /// Its name.
     pub alias: Alias,
     /// What the principal may do with it.
-    #[serde(default)]
     pub access: Access,
     /// `source` for plain names; anything else forbids writes.
-    #[serde(default)]
     pub name_semantics: Option<String>,
     /// Writes can be made conditional.
-    #[serde(default)]
     pub strong_revision: bool,
 }
 
 impl Export {
+    /// Reads one element of the list.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            alias: object.id("alias")?,
+            access: object.word_or("access", Access::WORDS, Access::Ro)?,
+            name_semantics: object.optional_string("nameSemantics")?,
+            strong_revision: object.flag("strongRevision")?,
+        })
+    }
+
     /// Whether writes may be sent: `rw`, strong revisions and plain names (`files-http.md` §3.2).
     pub fn allows_writes(&self) -> bool {
         self.access == Access::Rw && self.strong_revision && self.name_semantics.as_deref() == Some("source")
@@ -278,14 +361,22 @@ pub enum Access {
     Rw,
 }
 
+impl Access {
+    const WORDS: &'static [(&'static str, Self)] = &[("ro", Self::Ro), ("rw", Self::Rw)];
+}
+
 impl Exports {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self { version: object.integer("version")?, exports: object.objects("exports", Export::read)? })
+    }
+
     /// Parses and validates the list.
     ///
     /// # Errors
     /// [`Malformed`] when a member is wrong or an alias stands twice.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         const WHAT: &str = "the list of exports";
-        let list: Self = json::parse(WHAT, bytes)?;
+        let list = Self::read(&mut Object::parse(WHAT, bytes)?)?;
         if list.version != 1 {
             return Err(Malformed::new(WHAT, "has another version than 1"));
         }

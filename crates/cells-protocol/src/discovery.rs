@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::authorization::AuthorizationSnapshot;
 use crate::endpoint::Endpoint;
 use crate::ids::ServerId;
-use crate::json::{self, Malformed, safe_integer, to_vec};
+use crate::json::{self, Malformed, Object, safe_integer, to_vec};
 use crate::limits::DISCOVERY_MAX_BYTES;
 
 /// Key of the document in the `_meta` of `server/discover`.
@@ -90,13 +90,25 @@ pub struct EventsAnnouncement {
 }
 
 /// Announcement of durable receipts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReceiptsAnnouncement {
     /// 1 = `cells-0.4.md` §12.
     pub version: u64,
     /// Receipts survive a restart.
     pub durable: bool,
 }
+
+impl ReceiptsAnnouncement {
+    /// Reads the announcement.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self { version: object.integer("version")?, durable: object.boolean("durable")? })
+    }
+}
+
+json::deserialize_by_read!(ReceiptsAnnouncement);
 
 /// A node, as discovery described it: defaults filled in, addresses absolute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -5,28 +5,37 @@ use serde_json::Value;
 
 use crate::authorization::AuthorizationSnapshot;
 use crate::ids::{ClientId, EventEpoch, ProfileId, ServerId, TopicId};
-use crate::json::{self, Malformed, lenient, optional_safe_integer, safe_integer};
+use crate::json::{self, Malformed, Object, lenient, optional_safe_integer, safe_integer};
 use crate::limits::{EVENTS_PER_FRAME_MAX, HEARTBEAT_MAX_MS, HEARTBEAT_MIN_MS};
 use crate::receipts::Scope;
 use crate::text::is_code;
 
 /// A position in an event ring.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventCursor {
     /// Sequence number of the last event seen.
-    #[serde(deserialize_with = "safe_integer")]
     pub after: u64,
     /// The ring.
     pub event_epoch: EventEpoch,
 }
 
 impl EventCursor {
+    /// Reads a position.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self { after: object.integer("after")?, event_epoch: object.id("eventEpoch")? })
+    }
+
     /// Whether this position is `other` or one before it in the same ring.
     pub fn is_at_or_before(&self, other: &Self) -> bool {
         self.event_epoch == other.event_epoch && self.after <= other.after
     }
 }
+
+json::deserialize_by_read!(EventCursor);
 
 /// Body of `POST /v1/events`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

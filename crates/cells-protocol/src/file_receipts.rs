@@ -4,7 +4,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::files::FileStat;
-use crate::json::{self, Malformed};
+use crate::json::{Malformed, Object};
 use crate::text::is_code;
 
 /// What the node says of one write.
@@ -45,20 +45,21 @@ impl FileReceipt {
     /// [`Malformed`] when the bytes are not a receipt, or its outcome and code do not fit together.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         const WHAT: &str = "the receipt";
-        let receipt: Value = json::parse(WHAT, bytes)?;
-        let code = match &receipt["code"] {
-            Value::Null => None,
-            Value::String(code) if is_code(code) => Some(code.clone()),
-            _ => return Err(Malformed::new(WHAT, "has a code that is not one")),
-        };
-        match (receipt["outcome"].as_str(), code) {
-            (Some("committed"), _) => Ok(Self::Committed { result: FileStat::from_json(&receipt["result"]).ok() }),
-            (Some("not-committed"), Some(code)) => Ok(Self::NotCommitted { code }),
-            (Some("not-committed"), None) => Err(Malformed::new(WHAT, "is not committed without a code")),
-            (Some("unknown"), None) if receipt["state"] == "running" => Ok(Self::Running),
-            (Some("unknown"), code) => Ok(Self::Unknown { code }),
-            (Some(_), _) => Err(Malformed::new(WHAT, "has an outcome that does not exist")),
-            (None, _) => Err(Malformed::new(WHAT, "has no member `outcome`")),
+        let mut receipt = Object::parse(WHAT, bytes)?;
+        let outcome = receipt.text("outcome")?;
+        let code = receipt.optional_string("code")?;
+        if code.as_deref().is_some_and(|code| !is_code(code)) {
+            return Err(Malformed::new(WHAT, "has a code that is not one"));
+        }
+        match (&*outcome, code) {
+            ("committed", _) => Ok(Self::Committed { result: receipt.lenient("result", FileStat::read)? }),
+            ("not-committed", Some(code)) => Ok(Self::NotCommitted { code }),
+            ("not-committed", None) => Err(Malformed::new(WHAT, "is not committed without a code")),
+            ("unknown", None) if receipt.member("state")?.is_some_and(|state| state.as_str() == Some("running")) => {
+                Ok(Self::Running)
+            }
+            ("unknown", code) => Ok(Self::Unknown { code }),
+            _ => Err(Malformed::new(WHAT, "has an outcome that does not exist")),
         }
     }
 }
@@ -97,6 +98,7 @@ impl Serialize for FileReceipt {
 mod tests {
     use super::*;
     use crate::files::FileKind;
+    use crate::json;
 
     #[test]
     fn receipts_are_read_and_written_alike() {

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::ErrorKind;
-use crate::json::{self, Malformed, optional_safe_integer};
+use crate::json::{Json, Malformed, Object};
 use crate::limits::ENTRIES_PAGE_MAX;
 use crate::paths::is_entry_name;
 
 /// What a path names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FileKind {
     /// A regular file.
@@ -20,6 +20,9 @@ pub enum FileKind {
 }
 
 impl FileKind {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("file", Self::File), ("directory", Self::Directory), ("symlink", Self::Symlink)];
+
     /// The string form, for example `file`.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -31,32 +34,38 @@ impl FileKind {
 }
 
 /// Attributes of a file. Times are Unix milliseconds; 0 = not available.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileStat {
     /// What it is.
     pub kind: FileKind,
     /// Size in bytes.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_safe_integer")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// Last modification.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_safe_integer")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub modified_at: Option<u64>,
     /// Creation.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_safe_integer")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<u64>,
     /// Strong revision, quotes included; only on writable exports.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }
 
 impl FileStat {
-    /// Reads the attributes in a JSON value.
+    /// Reads the attributes of one file.
     ///
     /// # Errors
-    /// [`Malformed`] when the kind is missing or a member is wrong.
-    pub fn from_json(value: &serde_json::Value) -> Result<Self, Malformed> {
-        json::convert("the attributes of the file", value)
+    /// [`Malformed`] when a member is wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            kind: object.word("kind", FileKind::WORDS)?,
+            size: object.optional_integer("size")?,
+            modified_at: object.optional_integer("modifiedAt")?,
+            created_at: object.optional_integer("createdAt")?,
+            revision: object.optional_string("revision")?,
+        })
     }
 }
 
@@ -86,39 +95,25 @@ pub enum StatResult {
 /// reported as *missing*.
 pub fn parse_stat_reply(bytes: &[u8], expected: usize) -> Result<Vec<StatResult>, Malformed> {
     const WHAT: &str = "the stat reply";
-    #[derive(Deserialize)]
-    struct Reply {
-        results: Vec<Item>,
+    let results = Object::parse(WHAT, bytes)?.objects("results", read_stat_result)?;
+    if results.len() != expected {
+        return Err(Malformed::new(WHAT, format!("has {} results for {expected} paths", results.len())));
     }
-    #[derive(Deserialize)]
-    struct Item {
-        #[serde(default, deserialize_with = "present_or_null")]
-        stat: Presence,
-        #[serde(default)]
-        error: Option<String>,
-    }
-    #[derive(Default)]
-    enum Presence {
-        #[default]
-        Absent,
-        Null,
-        Stat(FileStat),
-    }
-    fn present_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Presence, D::Error> {
-        Ok(Option::<FileStat>::deserialize(deserializer)?.map_or(Presence::Null, Presence::Stat))
-    }
+    Ok(results)
+}
 
-    let reply: Reply = json::parse(WHAT, bytes)?;
-    if reply.results.len() != expected {
-        return Err(Malformed::new(WHAT, format!("has {} results for {expected} paths", reply.results.len())));
-    }
-    let result = |item: Item| match (item.error.filter(|code| !code.is_empty()), item.stat) {
-        (Some(code), _) => Ok(StatResult::Failed(item_error_kind(&code))),
-        (None, Presence::Stat(stat)) => Ok(StatResult::Found(stat)),
-        (None, Presence::Null) => Ok(StatResult::Missing),
-        (None, Presence::Absent) => Err(Malformed::new(WHAT, "has a result with neither a stat nor an error")),
+fn read_stat_result(item: &mut Object<'_>) -> Result<StatResult, Malformed> {
+    let error = item.optional_string("error")?;
+    let found = match item.member("stat")? {
+        None => None,
+        Some(Json::Null) => Some(StatResult::Missing),
+        Some(stat) => Some(StatResult::Found(FileStat::read(&mut stat.object(item.what())?)?)),
     };
-    reply.results.into_iter().map(result).collect()
+    match (error.filter(|code| !code.is_empty()), found) {
+        (Some(code), _) => Ok(StatResult::Failed(item_error_kind(&code))),
+        (None, Some(found)) => Ok(found),
+        (None, None) => Err(Malformed::new(item.what(), "has a result with neither a stat nor an error")),
+    }
 }
 
 fn item_error_kind(code: &str) -> ErrorKind {
@@ -131,7 +126,7 @@ fn item_error_kind(code: &str) -> ErrorKind {
 }
 
 /// One child of a directory.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileEntry {
     /// Its name.
     pub name: String,
@@ -139,28 +134,40 @@ pub struct FileEntry {
     pub stat: FileStat,
 }
 
+impl FileEntry {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self { name: object.string("name")?, stat: FileStat::read(&mut object.object("stat")?)? })
+    }
+}
+
 /// One page of a directory listing.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EntriesPage {
     /// Sorted by the UTF-8 bytes of the name, at most 512.
     pub entries: Vec<FileEntry>,
     /// Asks for the next page; null at the end. The member is always present.
-    #[serde(deserialize_with = "Option::deserialize")]
     pub next_cursor: Option<String>,
     /// One word for each child of the directory that was left out, for example `NON_UTF8_NAME`.
-    #[serde(default)]
     pub warnings: Vec<String>,
 }
 
 impl EntriesPage {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            entries: object.objects("entries", FileEntry::read)?,
+            next_cursor: object.nullable_string("nextCursor")?,
+            warnings: object.strings_or_empty("warnings")?,
+        })
+    }
+
     /// Parses and validates a page.
     ///
     /// # Errors
     /// [`Malformed`] when a member is wrong or a name could not stand in a directory.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         const WHAT: &str = "the directory page";
-        let page: Self = json::parse(WHAT, bytes)?;
+        let page = Self::read(&mut Object::parse(WHAT, bytes)?)?;
         if page.entries.len() > ENTRIES_PAGE_MAX {
             return Err(Malformed::new(WHAT, "has more than 512 entries"));
         }

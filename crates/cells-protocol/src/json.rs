@@ -1,8 +1,31 @@
 //! JSON in and out, with errors that never quote what was received.
+//!
+//! What a client receives is parsed into [`Json`] once and read with [`Object`]. Nodes may read requests with `serde`.
+
+mod dom;
+mod object;
+
+pub use dom::Json;
+pub use object::Object;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::limits::SAFE_INTEGER_MAX;
+
+/// Implements [`Deserialize`] by the type's `read`, so that there is one reader only. Nodes and native callers use it;
+/// clients call `read`.
+macro_rules! deserialize_by_read {
+    ($($type:ident),* $(,)?) => {$(
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let json = <crate::json::Json<'de> as serde::Deserialize>::deserialize(deserializer)?;
+                let read = json.object("the value").and_then(|mut object| Self::read(&mut object));
+                read.map_err(serde::de::Error::custom)
+            }
+        }
+    )*};
+}
+pub(crate) use deserialize_by_read;
 
 /// A received value that is not what the protocol says.
 ///
@@ -19,6 +42,13 @@ impl Malformed {
     /// Says that `what` is wrong in the way of `problem`.
     pub fn new(what: &'static str, problem: impl Into<String>) -> Self {
         Self { what, problem: problem.into() }
+    }
+
+    fn syntax(what: &'static str, error: &serde_json::Error) -> Self {
+        if error.is_eof() {
+            return Self::new(what, "ends too early");
+        }
+        Self::new(what, format!("is not JSON at line {} column {}", error.line(), error.column()))
     }
 }
 
@@ -92,3 +122,6 @@ pub fn lenient<'de, D: Deserializer<'de>, T: de::DeserializeOwned>(deserializer:
     let value = serde_json::Value::deserialize(deserializer)?;
     Ok(serde_json::from_slice(&to_vec(&value)).ok())
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::json::{self, Malformed};
+use crate::json::{Malformed, Object};
 use crate::limits::{SEQ_CHANGES_MAX, SEQ_KEY_MAX_BYTES};
 use crate::mutations::is_revision;
 
@@ -125,26 +125,23 @@ impl SeqSnapshot {
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         const WHAT: &str = "the snapshot of the SeqFile";
         let wrong = |problem: &str| Malformed::new(WHAT, problem);
-        let Value::Object(mut snapshot) = json::parse(WHAT, bytes)? else { return Err(wrong("is not an object")) };
-        let revision = match snapshot.remove("revision") {
-            Some(Value::Null) => None,
-            Some(Value::String(revision)) if is_revision(&revision) => Some(revision),
-            Some(_) => return Err(wrong("has a revision that is not one")),
-            None => return Err(wrong("has no member `revision`")),
-        };
-        let Some(Value::Array(items)) = snapshot.remove("entries") else { return Err(wrong("has no list of entries")) };
-        let mut entries: Vec<SeqEntry> = Vec::with_capacity(items.len());
-        for item in items {
-            let Value::Object(mut item) = item else { return Err(wrong("has an entry that is not an object")) };
-            let (Some(Value::String(key)), Some(value)) = (item.remove("key"), item.remove("value")) else {
-                return Err(wrong("has an entry without a key or a value"));
-            };
-            if !is_key(&key) || entries.last().is_some_and(|last| last.key >= key) {
-                return Err(wrong("has a key that is not valid or not in order"));
-            }
-            entries.push(SeqEntry { key, value });
+        let mut snapshot = Object::parse(WHAT, bytes)?;
+        let revision = snapshot.nullable_string("revision")?;
+        if revision.as_deref().is_some_and(|revision| !is_revision(revision)) {
+            return Err(wrong("has a revision that is not one"));
+        }
+        let entries = snapshot.objects("entries", SeqEntry::read)?;
+        if !entries.iter().all(|entry| is_key(&entry.key)) || !entries.windows(2).all(|pair| pair[0].key < pair[1].key)
+        {
+            return Err(wrong("has a key that is not valid or not in order"));
         }
         Ok(Self { revision, entries })
+    }
+}
+
+impl SeqEntry {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self { key: object.string("key")?, value: object.required("value")?.into_value() })
     }
 }
 
@@ -157,6 +154,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::json;
 
     #[test]
     fn snapshots_are_read_and_written_alike() {
