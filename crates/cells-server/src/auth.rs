@@ -1,4 +1,4 @@
-//! Who calls, and what that caller may do (`files-http.md` §1.1, `cells-0.4.md` §1.4).
+//! Who calls, and what that caller may do (`files-http.md` §1.1, `cells-0.4.md` §1.4–1.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,36 +12,52 @@ use cells_protocol::ids::{Alias, PrincipalId, ProfileId, is_id};
 use sha2::{Digest, Sha256};
 
 use crate::credential::Verifier;
+use crate::random;
 use crate::refusal::Refusal;
-use crate::{ServeError, random};
 
-/// The principals of a node. There is one, called `owner`.
+/// The principals of a node.
 #[derive(Debug)]
 pub(crate) struct Principals {
-    verifier: Verifier,
-    owner: Principal,
+    named: Vec<(Verifier, Principal)>,
+    /// Who a caller without credential is; none = every caller needs one.
+    public: Option<Principal>,
 }
 
 impl Principals {
-    pub(crate) fn new(verifier: Verifier, grants: Grants) -> Result<Self, ServeError> {
-        Ok(Self { verifier, owner: Principal::new("owner", grants)? })
+    pub(crate) fn new(named: Vec<(Verifier, Principal)>, public: Option<Principal>) -> Self {
+        Self { named, public }
     }
 
-    /// Authenticates the caller and checks its pin. The first thing every handler does after reading its request.
+    /// Authenticates the caller and checks its pin. The first thing a handler does after reading its request. The public
+    /// principal gets 403.
+    #[expect(dead_code, reason = "the routes that change something ask it")]
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<&Principal, Refusal> {
+        let principal = self.admit_anyone(headers)?;
+        if principal.is_anonymous() { Err(Refusal::DENIED) } else { Ok(principal) }
+    }
+
+    /// As [`Principals::admit`], for the few routes that the public principal may use.
+    pub(crate) fn admit_anyone(&self, headers: &HeaderMap) -> Result<&Principal, Refusal> {
         let principal = self.authenticate(headers)?;
         principal.check_pin(headers)?;
         Ok(principal)
     }
 
-    /// The caller, or 401. `/mcp` checks the origin between this and [`Principal::check_pin`].
+    /// The caller, or 401. A wrong credential never makes a caller anonymous. `/mcp` checks the origin between this and
+    /// [`Principal::check_pin`].
     pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<&Principal, Refusal> {
-        let authorization = headers.get(header::AUTHORIZATION).ok_or(Refusal::UNAUTHENTICATED)?;
-        if self.verifier.accepts(authorization) { Ok(&self.owner) } else { Err(Refusal::UNAUTHENTICATED) }
+        let principal = match only(headers, header::AUTHORIZATION.as_str()) {
+            Only::None => self.public.as_ref(),
+            Only::One(authorization) => {
+                self.named.iter().find(|(verifier, _)| verifier.accepts(authorization)).map(|(_, principal)| principal)
+            }
+            Only::Many => None,
+        };
+        principal.ok_or(Refusal::UNAUTHENTICATED)
     }
 }
 
-/// An authenticated caller. Cheap to clone.
+/// A caller. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Principal {
     inner: Arc<PrincipalInner>,
@@ -54,12 +70,10 @@ struct PrincipalInner {
 }
 
 impl Principal {
-    fn new(id: &str, grants: Grants) -> Result<Self, ServeError> {
-        let invalid = |error: &dyn std::fmt::Display| ServeError::Failed(format!("principal {id}: {error}"));
-        let principal_id = PrincipalId::new(id).map_err(|error| invalid(&error))?;
+    pub(crate) fn new(principal_id: PrincipalId, anonymous: bool, grants: Grants) -> Self {
         let revision = GrantRevision::Text(grants.revision().into());
-        let authorization = AuthorizationSnapshot { principal_id, anonymous: false, revision };
-        Ok(Self { inner: Arc::new(PrincipalInner { authorization, grants }) })
+        let authorization = AuthorizationSnapshot { principal_id, anonymous, revision };
+        Self { inner: Arc::new(PrincipalInner { authorization, grants }) }
     }
 
     pub(crate) fn id(&self) -> &PrincipalId {
@@ -71,19 +85,45 @@ impl Principal {
         &self.inner.authorization
     }
 
+    /// Whether this is the public principal.
+    pub(crate) fn is_anonymous(&self) -> bool {
+        self.inner.authorization.anonymous
+    }
+
     /// What the caller may do with an export; none = the export does not exist for it.
     pub(crate) fn access(&self, alias: &Alias) -> Option<Access> {
         self.inner.grants.exports.get(alias).copied()
     }
 
-    pub(crate) fn may_use_profile(&self, profile: &ProfileId) -> bool {
-        self.inner.grants.profiles.contains(profile)
+    /// Refuses a caller that may not change the files of an export.
+    pub(crate) fn may_write(&self, alias: &Alias) -> Result<(), Refusal> {
+        match self.access(alias) {
+            Some(Access::Rw) => Ok(()),
+            Some(Access::Ro) if !self.is_anonymous() => Err(Refusal::READ_ONLY),
+            Some(Access::Ro) | None => Err(Refusal::DENIED),
+        }
+    }
+
+    /// Whether the caller may start processes.
+    #[expect(dead_code, reason = "the process routes ask it")]
+    pub(crate) fn may_run_processes(&self) -> bool {
+        self.inner.grants.process
+    }
+
+    /// The agent profiles that exist for the caller.
+    pub(crate) fn profiles(&self) -> &BTreeSet<ProfileId> {
+        &self.inner.grants.profiles
     }
 
     /// Refuses a request that is meant for another principal, or for other grants.
     pub(crate) fn check_pin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let Some(principal) = headers.get(PRINCIPAL_HEADER) else { return Ok(()) };
-        let revision = headers.get(PRINCIPAL_REVISION_HEADER).and_then(as_id).ok_or(Refusal::INVALID)?;
+        let principal = match only(headers, PRINCIPAL_HEADER) {
+            Only::None => return Ok(()),
+            Only::One(principal) => principal,
+            Only::Many => return Err(Refusal::INVALID),
+        };
+        let Only::One(revision) = only(headers, PRINCIPAL_REVISION_HEADER) else { return Err(Refusal::INVALID) };
+        let revision = as_id(revision).ok_or(Refusal::INVALID)?;
         let current = self.authorization();
         let matches = principal.as_bytes() == current.principal_id.as_str().as_bytes()
             && revision == current.revision.to_string();
@@ -96,10 +136,13 @@ impl Principal {
 pub(crate) struct Grants {
     pub(crate) exports: BTreeMap<Alias, Access>,
     pub(crate) profiles: BTreeSet<ProfileId>,
+    /// Whether the principal may start processes.
+    pub(crate) process: bool,
 }
 
 impl Grants {
-    /// The first 32 hex digits of SHA-256 over the canonical list: one line a grant, exports first, each sorted by name.
+    /// The first 32 hex digits of SHA-256 over the canonical list: one line a grant, exports first, then agent profiles,
+    /// each sorted by name, then processes.
     /// Aliases and profile ids hold neither spaces nor line breaks, so that no two lists have the same text.
     fn revision(&self) -> String {
         let mut list = Sha256::new();
@@ -113,7 +156,26 @@ impl Grants {
         for profile in &self.profiles {
             list.update(format!("harness {profile}\n"));
         }
+        if self.process {
+            list.update("process\n");
+        }
         random::hex(&list.finalize()[..16])
+    }
+}
+
+/// The values of a header that decides: of several, none can be trusted.
+enum Only<'a> {
+    None,
+    One(&'a HeaderValue),
+    Many,
+}
+
+fn only<'a>(headers: &'a HeaderMap, name: &str) -> Only<'a> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Only::None,
+        (Some(value), None) => Only::One(value),
+        (Some(_), Some(_)) => Only::Many,
     }
 }
 
@@ -129,6 +191,7 @@ mod tests {
         Grants {
             exports: exports.iter().map(|(alias, access)| (Alias::new(*alias).unwrap(), *access)).collect(),
             profiles: profiles.iter().map(|id| ProfileId::new(*id).unwrap()).collect(),
+            process: false,
         }
     }
 
@@ -142,6 +205,7 @@ mod tests {
             grants(&[("a", Access::Ro)], &["main"]),
             grants(&[("a", Access::Ro), ("b", Access::Rw)], &[]),
             grants(&[("a", Access::Ro), ("b", Access::Rw)], &["other"]),
+            Grants { process: true, ..grants(&[("a", Access::Ro), ("b", Access::Rw)], &["main"]) },
         ] {
             assert_ne!(revision, other.revision(), "{other:?}");
         }

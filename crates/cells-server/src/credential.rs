@@ -1,4 +1,4 @@
-//! The one credential of a node, kept as a salted hash and compared in constant time (`files-http.md` §1.1).
+//! Credentials, kept as hashes and compared in constant time (`files-http.md` §1.1).
 
 use axum::http::HeaderValue;
 use base64::Engine;
@@ -13,46 +13,56 @@ use crate::{Credential, Secret, ServeError, random};
 /// Decides whether an `Authorization` header is the right one.
 #[derive(Debug)]
 pub(crate) struct Verifier {
-    scheme: Scheme,
-    hash: KeyHash,
+    expected: Expected,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scheme {
-    Bearer,
-    Basic,
+#[derive(Debug)]
+enum Expected {
+    /// The hash of an API key.
+    Bearer(KeyHash),
+    /// The hash of user name, colon and password.
+    Basic { username: String, pair: KeyHash },
 }
 
 impl Verifier {
     /// Whether `authorization` holds the credential. Each scheme refuses the other one.
     pub(crate) fn accepts(&self, authorization: &HeaderValue) -> bool {
-        let presented = match (authorization.as_bytes(), self.scheme) {
-            (header, Scheme::Bearer) => after_scheme(header, b"bearer").map(<[u8]>::to_vec),
-            (header, Scheme::Basic) => after_scheme(header, b"basic").and_then(decode_basic),
-        };
-        presented.is_some_and(|presented| self.hash.matches(&presented))
+        let header = authorization.as_bytes();
+        match &self.expected {
+            Expected::Bearer(key) => after_scheme(header, b"bearer").is_some_and(|presented| key.matches(presented)),
+            Expected::Basic { pair, .. } => {
+                let presented = after_scheme(header, b"basic").and_then(decode_basic);
+                presented.is_some_and(|presented| pair.matches(&presented))
+            }
+        }
+    }
+
+    /// Whether a caller with `credential` could be taken for this one.
+    pub(crate) fn takes(&self, credential: &Credential) -> bool {
+        match (&self.expected, credential) {
+            (Expected::Bearer(hash), Credential::ApiKey(Some(key))) => hash.matches(key.expose().as_bytes()),
+            (Expected::Bearer(hash), Credential::ApiKeySha256(sha256)) => *hash == KeyHash::unsalted(sha256),
+            (Expected::Basic { username, .. }, Credential::Password { username: other, .. }) => username == other,
+            (Expected::Bearer(_), Credential::ApiKey(None) | Credential::Password { .. })
+            | (Expected::Basic { .. }, Credential::ApiKey(_) | Credential::ApiKeySha256(_)) => false,
+        }
     }
 }
 
-/// A verifier, and the key in clear if it was made just now.
-pub(crate) struct Settled {
-    pub(crate) verifier: Verifier,
-    pub(crate) generated: Option<Secret>,
-}
-
-/// Checks what was configured, before anything is created.
-pub(crate) fn check(credential: &Credential, new_key: bool) -> Result<(), ServeError> {
+/// The verifier of a configured credential; none when an API key is yet to be found or made.
+///
+/// # Errors
+/// [`ServeError::Config`] for a weak or malformed credential.
+pub(crate) fn verifier(credential: &Credential) -> Result<Option<Verifier>, ServeError> {
     let problem = match credential {
-        Credential::ApiKey(Some(_)) if new_key => "--new-key makes a key, and one is given; leave one of the two out",
         Credential::ApiKey(Some(key)) if key.expose().len() < API_KEY_MIN_BYTES => {
-            "the API key must have at least 24 bytes; set a longer CELLS_API_KEY or api_key"
+            "the API key must have at least 24 bytes; set a longer one"
         }
         Credential::ApiKey(Some(key)) if !key.expose().bytes().all(|byte| byte.is_ascii_graphic()) => {
             "the API key must be printable ASCII without spaces; a header cannot carry anything else"
         }
-        Credential::ApiKey(_) => return Ok(()),
-        Credential::Password { .. } if new_key => {
-            "--new-key makes an API key, but the node uses a user name and password"
+        Credential::ApiKeySha256(sha256) if !is_sha256(sha256) => {
+            "`api_key_sha256` must be the SHA-256 of the key, 64 digits of 0-9 and a-f"
         }
         Credential::Password { username, .. } if username.is_empty() || username.contains([':', '\r', '\n']) => {
             "`username` must not be empty and must not hold a colon or a line break"
@@ -60,35 +70,62 @@ pub(crate) fn check(credential: &Credential, new_key: bool) -> Result<(), ServeE
         Credential::Password { password, .. } if password.expose().len() < PASSWORD_MIN_BYTES => {
             "the password must have at least 8 bytes"
         }
-        Credential::Password { .. } => return Ok(()),
+        Credential::ApiKey(None) => return Ok(None),
+        Credential::ApiKey(Some(key)) => return Ok(Some(bearer(KeyHash::of(key.expose().as_bytes())?))),
+        Credential::ApiKeySha256(sha256) => return Ok(Some(bearer(KeyHash::unsalted(sha256)))),
+        Credential::Password { username, password } => {
+            let pair = KeyHash::of(format!("{username}:{}", password.expose()).as_bytes())?;
+            return Ok(Some(Verifier { expected: Expected::Basic { username: username.clone(), pair } }));
+        }
     };
     Err(ServeError::Config(problem.into()))
 }
 
-/// Turns the configured credential into a verifier. An API key that is given or made replaces the one of `record`.
-pub(crate) fn settle(credential: &Credential, new_key: bool, record: &mut Record) -> Result<Settled, ServeError> {
-    let (scheme, hash, generated) = match credential {
-        Credential::Password { username, password } => {
-            let pair = format!("{username}:{}", password.expose());
-            (Scheme::Basic, KeyHash::of(pair.as_bytes())?, None)
+/// Checks what was configured for the owner, before anything is created.
+pub(crate) fn check(credential: &Credential, new_key: bool) -> Result<(), ServeError> {
+    let problem = match credential {
+        Credential::ApiKey(Some(_)) | Credential::ApiKeySha256(_) if new_key => {
+            "--new-key makes a key, and one is given; leave one of the two out"
         }
-        Credential::ApiKey(given) => match (given, &record.api_key) {
-            (None, Some(known)) if !new_key => (Scheme::Bearer, known.clone(), None),
-            (Some(key), Some(known)) if known.matches(key.expose().as_bytes()) => (Scheme::Bearer, known.clone(), None),
-            (Some(key), _) => (Scheme::Bearer, KeyHash::of(key.expose().as_bytes())?, None),
-            (None, _) => {
-                let key = Secret::new(format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::bytes::<32>()?)));
-                (Scheme::Bearer, KeyHash::of(key.expose().as_bytes())?, Some(key))
-            }
-        },
+        Credential::Password { .. } if new_key => {
+            "--new-key makes an API key, but the node uses a user name and password"
+        }
+        Credential::ApiKey(_) | Credential::ApiKeySha256(_) | Credential::Password { .. } => {
+            return verifier(credential).map(|_| ());
+        }
     };
-    if scheme == Scheme::Bearer {
-        record.api_key = Some(hash.clone());
-    }
-    Ok(Settled { verifier: Verifier { scheme, hash }, generated })
+    Err(ServeError::Config(problem.into()))
 }
 
-/// A salted SHA-256.
+/// The verifier of the owner, and the key in clear if it was made just now.
+pub(crate) struct Settled {
+    pub(crate) verifier: Verifier,
+    pub(crate) generated: Option<Secret>,
+}
+
+/// Turns the configured credential into a verifier. An API key that is given or made replaces the one of `record`.
+pub(crate) fn settle(credential: &Credential, new_key: bool, record: &mut Record) -> Result<Settled, ServeError> {
+    let known = record.api_key.as_ref().map(|known| bearer(known.clone()));
+    let (verifier, generated) = match (verifier(credential)?, known) {
+        (None, Some(known)) if !new_key => (known, None),
+        (Some(_), Some(known)) if known.takes(credential) => (known, None),
+        (Some(given), _) => (given, None),
+        (None, _) => {
+            let key = Secret::new(format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::bytes::<32>()?)));
+            (bearer(KeyHash::of(key.expose().as_bytes())?), Some(key))
+        }
+    };
+    if let Expected::Bearer(hash) = &verifier.expected {
+        record.api_key = Some(hash.clone());
+    }
+    Ok(Settled { verifier, generated })
+}
+
+fn bearer(hash: KeyHash) -> Verifier {
+    Verifier { expected: Expected::Bearer(hash) }
+}
+
+/// A SHA-256, salted unless the configuration gave it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct KeyHash {
     salt: String,
@@ -102,9 +139,17 @@ impl KeyHash {
         Ok(Self { salt, sha256 })
     }
 
+    fn unsalted(sha256: &str) -> Self {
+        Self { salt: String::new(), sha256: sha256.to_owned() }
+    }
+
     fn matches(&self, secret: &[u8]) -> bool {
         digest(&self.salt, secret).as_bytes().ct_eq(self.sha256.as_bytes()).into()
     }
+}
+
+fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 fn digest(salt: &str, secret: &[u8]) -> String {

@@ -18,6 +18,7 @@ mod deadline;
 mod extract;
 mod log;
 mod origins;
+mod principals;
 mod profiles;
 mod random;
 mod refusal;
@@ -33,7 +34,9 @@ mod mcp;
 #[cfg(test)]
 mod testing;
 
-pub use self::config::{Credential, DEFAULT_LISTEN, ExportConfig, HarnessConfig, LogLevel, ServeConfig, TlsFiles};
+pub use self::config::{
+    Credential, DEFAULT_LISTEN, ExportConfig, HarnessConfig, LogLevel, PrincipalConfig, ServeConfig, TlsFiles,
+};
 pub use self::error::ServeError;
 pub use self::secret::Secret;
 pub use self::serve::Node;

@@ -1,5 +1,6 @@
 //! The agent profiles of a node: those of the configuration, or the built-in one.
 
+use std::collections::BTreeSet;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -39,14 +40,17 @@ pub(crate) fn check(config: &ServeConfig) -> Result<(), ServeError> {
     Ok(())
 }
 
+/// The ids of all profiles.
+pub(crate) fn ids(config: &ServeConfig) -> Result<BTreeSet<ProfileId>, ServeError> {
+    if config.harnesses.is_empty() {
+        return Ok([built_in_id()?].into());
+    }
+    Ok(config.harnesses.iter().map(|profile| profile.id.clone()).collect())
+}
+
 /// The profiles with all defaults filled in. Creates the homes below the state directory.
 pub(crate) fn resolve(config: &ServeConfig, exports: &Exports, state: &Path) -> Result<Vec<ProfileConfig>, ServeError> {
-    let built_in = HarnessConfig {
-        id: ProfileId::new(BUILT_IN).map_err(|error| ServeError::Failed(error.to_string()))?,
-        kind: BUILT_IN.to_owned(),
-        home: None,
-        workspaces: Vec::new(),
-    };
+    let built_in = HarnessConfig { id: built_in_id()?, kind: BUILT_IN.to_owned(), home: None, workspaces: Vec::new() };
     let configured = if config.harnesses.is_empty() { slice::from_ref(&built_in) } else { &config.harnesses };
     let resolve = |profile: &HarnessConfig| {
         let workspaces = if profile.workspaces.is_empty() { of_exports(exports)? } else { profile.workspaces.clone() };
@@ -63,6 +67,10 @@ fn of_exports(exports: &Exports) -> Result<Vec<(WorkspaceId, PathBuf)>, ServeErr
         Err(error) => Err(ServeError::Config(format!("export {alias}: {error}"))),
     };
     exports.iter().map(workspace).collect()
+}
+
+fn built_in_id() -> Result<ProfileId, ServeError> {
+    ProfileId::new(BUILT_IN).map_err(|error| ServeError::Failed(error.to_string()))
 }
 
 fn make_home(state: &Path, profile: &ProfileId) -> Result<PathBuf, ServeError> {

@@ -15,15 +15,14 @@ use cells_protocol::ids::ServerId;
 use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::app::{App, AppState, MCP_PATH};
-use crate::auth::{Grants, Principals};
 use crate::events::Streams;
 use crate::files::{Exports, Files};
-use crate::harness::plugin::{HarnessPlugin, ProfileConfig};
+use crate::harness::plugin::HarnessPlugin;
 use crate::harness::scripted::ScriptedPlugin;
 use crate::harness::{HarnessOptions, HarnessService, StartError};
 use crate::origins::Origins;
 use crate::state_dir::{Record, StateDir};
-use crate::{Secret, ServeConfig, ServeError, credential, events, files, log, mcp, profiles, random, tls};
+use crate::{Secret, ServeConfig, ServeError, credential, events, files, log, mcp, principals, profiles, random, tls};
 
 /// A node that has its port and its state directory, and is ready to answer.
 ///
@@ -83,17 +82,17 @@ impl Node {
         let mut record = identity(&state, config.server_id.as_ref())?;
         state.save(&record)?; // before the stores that carry this id
         let profiles = profiles::resolve(&config, &checked.exports, state.path())?;
-        let grants = owner_grants(&checked.exports, &profiles);
         let options = HarnessOptions::new(state.path().to_owned(), record.server_id.clone(), profiles);
         let harness = HarnessService::start(plugins, options).await?;
         // Last, so that a start that fails cannot replace the key by one that nobody saw.
         let settled = credential::settle(&config.credential, config.new_key, &mut record)?;
+        let principals = checked.principals.settle(settled.verifier, &config)?;
         state.save(&record)?;
         let app = App {
             server_id: record.server_id,
             process_epoch: ServerId::new(random::hex(&random::bytes::<32>()?))
                 .map_err(|error| ServeError::Failed(error.to_string()))?,
-            principals: Principals::new(settled.verifier, grants)?,
+            principals,
             origins: checked.origins,
             files: Files::new(checked.exports)?,
             harness,
@@ -178,6 +177,7 @@ impl Node {
 /// What can be checked without creating anything.
 struct Checked {
     exports: Exports,
+    principals: principals::Checked,
     origins: Origins,
     tls: Option<RustlsConfig>,
     state: std::path::PathBuf,
@@ -195,7 +195,8 @@ impl Checked {
         let exports = files::open_all(&config.exports)?;
         let state = config.state.clone().map_or_else(StateDir::default_path, Ok)?;
         files::check_state_outside(&exports, &state)?;
-        Ok(Self { exports, origins, tls, state })
+        let principals = principals::check(config, &exports)?;
+        Ok(Self { exports, principals, origins, tls, state })
     }
 }
 
@@ -213,14 +214,6 @@ fn identity(state: &StateDir, configured: Option<&ServerId>) -> Result<Record, S
             let id = ServerId::new(format!("node-{}", random::hex(&random::bytes::<16>()?)));
             id.map(Record::new).map_err(|error| ServeError::Failed(error.to_string()))
         }
-    }
-}
-
-/// The owner may do everything that the configuration allows.
-fn owner_grants(exports: &Exports, profiles: &[ProfileConfig]) -> Grants {
-    Grants {
-        exports: exports.iter().map(|(alias, export)| (alias.clone(), export.access)).collect(),
-        profiles: profiles.iter().map(|profile| profile.id.clone()).collect(),
     }
 }
 

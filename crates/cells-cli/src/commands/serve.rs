@@ -111,7 +111,7 @@ fn with_environment_key(credential: Credential) -> Result<Credential, ServeError
         }
     };
     match credential {
-        Credential::ApiKey(_) => Ok(Credential::ApiKey(Some(Secret::new(key)))),
+        Credential::ApiKey(_) | Credential::ApiKeySha256(_) => Ok(Credential::ApiKey(Some(Secret::new(key)))),
         Credential::Password { .. } => Err(ServeError::Config(format!(
             "{API_KEY_VARIABLE} is set, but the configuration has a user name and password; leave one of the two out"
         ))),

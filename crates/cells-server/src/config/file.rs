@@ -1,13 +1,14 @@
 //! The TOML file of `cells serve --config` (`files-http.md` §2, `harness.md` §8.2). Unknown keys are refused.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use cells_protocol::capabilities::Access;
-use cells_protocol::ids::{ProfileId, ServerId, WorkspaceId};
+use cells_protocol::ids::{Alias, PrincipalId, ProfileId, ServerId, WorkspaceId};
 use serde::Deserialize;
 
-use super::{Credential, ExportConfig, HarnessConfig, LogLevel, ServeConfig, TlsFiles, parse_alias};
+use super::{Credential, ExportConfig, HarnessConfig, LogLevel, PrincipalConfig, ServeConfig, TlsFiles, parse_alias};
 use crate::{Secret, ServeError};
 
 impl ServeConfig {
@@ -36,6 +37,7 @@ struct File {
     api_key: Option<String>,
     #[serde(alias = "token_env")]
     api_key_env: Option<String>,
+    api_key_sha256: Option<String>,
     username: Option<String>,
     password: Option<String>,
     password_env: Option<String>,
@@ -43,6 +45,8 @@ struct File {
     allowed_origins: Vec<String>,
     #[serde(default)]
     exports: Vec<FileExport>,
+    #[serde(default)]
+    principals: Vec<FilePrincipal>,
     #[serde(default)]
     harnesses: Vec<FileHarness>,
     tls_cert: Option<PathBuf>,
@@ -62,6 +66,26 @@ struct FileExport {
     alias: Option<String>,
     #[serde(default)]
     access: Access,
+    #[serde(default)]
+    public: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FilePrincipal {
+    id: PrincipalId,
+    api_key: Option<String>,
+    api_key_env: Option<String>,
+    api_key_sha256: Option<String>,
+    username: Option<String>,
+    password: Option<String>,
+    password_env: Option<String>,
+    #[serde(default)]
+    exports: BTreeMap<Alias, Access>,
+    #[serde(default)]
+    harnesses: Vec<ProfileId>,
+    #[serde(default)]
+    process: bool,
 }
 
 #[derive(Deserialize)]
@@ -86,6 +110,7 @@ impl File {
         let defaults = ServeConfig::default();
         let credential = credential(
             secret("api_key", self.api_key, self.api_key_env)?,
+            self.api_key_sha256,
             self.username,
             secret("password", self.password, self.password_env)?,
         )?;
@@ -102,6 +127,7 @@ impl File {
             new_key: false,
             allowed_origins: self.allowed_origins,
             exports: self.exports.into_iter().map(|export| export.into_config(base)).collect::<Result<_, _>>()?,
+            principals: self.principals.into_iter().map(FilePrincipal::into_config).collect::<Result<_, _>>()?,
             harnesses: self.harnesses.into_iter().map(|harness| harness.into_config(base)).collect(),
             tls,
             insecure_http: self.insecure_http,
@@ -117,7 +143,24 @@ impl FileExport {
             Some(alias) => alias.as_str(),
             None => self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default(),
         };
-        Ok(ExportConfig { alias: parse_alias(alias)?, path: base.join(&self.path), access: self.access })
+        Ok(ExportConfig {
+            alias: parse_alias(alias)?,
+            path: base.join(&self.path),
+            access: self.access,
+            public: self.public,
+        })
+    }
+}
+
+impl FilePrincipal {
+    fn into_config(self) -> Result<PrincipalConfig, ServeError> {
+        let credential = secret("api_key", self.api_key, self.api_key_env).and_then(|api_key| {
+            let password = secret("password", self.password, self.password_env)?;
+            credential(api_key, self.api_key_sha256, self.username, password)
+        });
+        let credential = credential.map_err(|error| ServeError::Config(format!("principal {}: {error}", self.id)))?;
+        let Self { id, exports, harnesses, process, .. } = self;
+        Ok(PrincipalConfig { id, credential, exports, harnesses, process })
     }
 }
 
@@ -146,14 +189,19 @@ fn secret(key: &str, value: Option<String>, env: Option<String>) -> Result<Optio
 
 fn credential(
     api_key: Option<Secret>,
+    api_key_sha256: Option<String>,
     username: Option<String>,
     password: Option<Secret>,
 ) -> Result<Credential, ServeError> {
-    match (api_key, username, password) {
-        (api_key, None, None) => Ok(Credential::ApiKey(api_key)),
-        (None, Some(username), Some(password)) => Ok(Credential::Password { username, password }),
-        (Some(_), _, _) => Err(ServeError::Config("set an API key, or `username` and a password, not both".into())),
-        (None, ..) => Err(ServeError::Config("set both `username` and `password` or `password_env`".into())),
+    match (api_key, api_key_sha256, username, password) {
+        (api_key, None, None, None) => Ok(Credential::ApiKey(api_key)),
+        (None, Some(sha256), None, None) => Ok(Credential::ApiKeySha256(sha256)),
+        (Some(_), Some(_), ..) => Err(ServeError::Config("set `api_key` or `api_key_sha256`, not both".into())),
+        (None, None, Some(username), Some(password)) => Ok(Credential::Password { username, password }),
+        (Some(_), ..) | (None, Some(_), ..) => {
+            Err(ServeError::Config("set an API key, or `username` and a password, not both".into()))
+        }
+        (None, None, ..) => Err(ServeError::Config("set both `username` and `password` or `password_env`".into())),
     }
 }
 

@@ -2,12 +2,13 @@
 
 mod file;
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use cells_protocol::capabilities::Access;
-use cells_protocol::ids::{Alias, ProfileId, ServerId, WorkspaceId};
+use cells_protocol::ids::{Alias, PrincipalId, ProfileId, ServerId, WorkspaceId};
 use cells_protocol::limits::ID_MAX_BYTES;
 
 use crate::{Secret, ServeError};
@@ -32,7 +33,7 @@ pub struct ServeConfig {
     pub state: Option<PathBuf>,
     /// Identity of the installation. Default: made at the first start and kept in the state directory.
     pub server_id: Option<ServerId>,
-    /// Who may call.
+    /// How the owner, who may do everything, is recognised.
     pub credential: Credential,
     /// Replace the API key of the state directory by a new one.
     pub new_key: bool,
@@ -40,6 +41,8 @@ pub struct ServeConfig {
     pub allowed_origins: Vec<String>,
     /// The directories that are served.
     pub exports: Vec<ExportConfig>,
+    /// Other callers, who may do what is granted to them. Default: none.
+    pub principals: Vec<PrincipalConfig>,
     /// The agents. Default: the built-in `scripted` agent with every export as a workspace.
     pub harnesses: Vec<HarnessConfig>,
     /// Certificate and key of HTTPS. Default: plain HTTP.
@@ -62,6 +65,7 @@ impl Default for ServeConfig {
             new_key: false,
             allowed_origins: Vec::new(),
             exports: Vec::new(),
+            principals: Vec::new(),
             harnesses: Vec::new(),
             tls: None,
             insecure_http: false,
@@ -71,12 +75,14 @@ impl Default for ServeConfig {
     }
 }
 
-/// The one credential of a node (`files-http.md` §1.1).
+/// How a caller is recognised (`files-http.md` §1.1).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// `Authorization: Bearer`. The key has at least 24 bytes. None: the key that the state directory knows, or a new
-    /// one at the first start.
+    /// `Authorization: Bearer`. The key has at least 24 bytes. None, for the owner only: the key that the state directory
+    /// knows, or a new one at the first start.
     ApiKey(Option<Secret>),
+    /// As [`Credential::ApiKey`], with the SHA-256 of the key in 64 lowercase hex digits.
+    ApiKeySha256(String),
     /// `Authorization: Basic`.
     Password {
         /// Not empty; no colon and no line break.
@@ -95,6 +101,8 @@ pub struct ExportConfig {
     pub path: PathBuf,
     /// Whether it may be changed.
     pub access: Access,
+    /// Whether everyone may read it, without a credential (`cells-0.4.md` §1.5).
+    pub public: bool,
 }
 
 /// Parses `NAME=PATH`, `NAME=PATH:ro` or `NAME=PATH:rw`. Any other colon belongs to the path.
@@ -112,7 +120,7 @@ impl FromStr for ExportConfig {
         if path.is_empty() {
             return Err(ServeError::Config(format!("export `{text}`: the directory is missing after `=`")));
         }
-        Ok(Self { alias: parse_alias(alias)?, path: path.into(), access })
+        Ok(Self { alias: parse_alias(alias)?, path: path.into(), access, public: false })
     }
 }
 
@@ -122,6 +130,21 @@ fn parse_alias(alias: &str) -> Result<Alias, ServeError> {
     parsed.ok_or_else(|| {
         ServeError::Config(format!("export `{alias}`: the name must be 1 to 128 characters of A-Z, a-z, 0-9, _ and -"))
     })
+}
+
+/// A caller besides the owner (`cells-0.4.md` §1.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PrincipalConfig {
+    /// Its name, under which the node keeps its receipts; not `owner` and not `anonymous`.
+    pub id: PrincipalId,
+    /// How it is recognised; no two principals have the same key or user name.
+    pub credential: Credential,
+    /// The exports that exist for it, with at most the access they are served with.
+    pub exports: BTreeMap<Alias, Access>,
+    /// The agents that exist for it. They work with the rights of the node in all their workspaces.
+    pub harnesses: Vec<ProfileId>,
+    /// Whether it may start processes.
+    pub process: bool,
 }
 
 /// A configured agent profile (`harness.md` §8.2).

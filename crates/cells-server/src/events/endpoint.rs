@@ -33,7 +33,7 @@ async fn serve(
     headers: HeaderMap,
     JsonBody(body): JsonBody<Value>,
 ) -> Result<Response, Refusal> {
-    let principal = app.principals.admit(&headers)?;
+    let principal = app.principals.admit_anyone(&headers)?;
     let request = parse(body)?;
     let place = app.events.enter(principal.id(), &request.client_id).map_err(|refused| match refused {
         Refused::Stopping => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "EIO"),
@@ -41,20 +41,18 @@ async fn serve(
     })?;
     let mut stream_id = [0; 16];
     getrandom::fill(&mut stream_id).map_err(|_| Refusal::IO)?;
-    let has_profiles = app.harness.profile_ids().next().is_some();
     let mut first = Frames::ready(&Ready {
         version: 1,
         stream_id: hex(&stream_id),
         heartbeat_ms: u64::try_from(app.events.heartbeat.as_millis()).unwrap_or(u64::MAX),
         server_id: Some(app.server_id.clone()),
-        harness_epoch: has_profiles.then(|| app.harness.epoch().to_string()),
+        harness_epoch: (!principal.profiles().is_empty()).then(|| app.harness.epoch().to_string()),
         process_epoch: app.process_epoch.to_string(),
         authorization: Some(principal.authorization().clone()),
     });
-    let anonymous = principal.authorization().anonymous;
     let topics = request.topics.into_iter();
     let topics: VecDeque<Topic> =
-        topics.filter_map(|topic| Topic::open(topic, &app.harness, anonymous, &mut first)).collect();
+        topics.filter_map(|topic| Topic::open(topic, &app.harness, principal, &mut first)).collect();
     let body = Stream::new(place, topics).start(first);
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
 }

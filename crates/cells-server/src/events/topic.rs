@@ -7,6 +7,7 @@ use cells_protocol::ids::TopicId;
 use tokio::sync::watch;
 
 use super::frame::Frames;
+use crate::auth::Principal;
 use crate::harness::HarnessService;
 use crate::harness::ring::EventRing;
 
@@ -28,12 +29,13 @@ impl Topic {
     pub(super) fn open(
         request: TopicRequest,
         harness: &HarnessService,
-        anonymous: bool,
+        principal: &Principal,
         frames: &mut Frames,
     ) -> Option<Self> {
         let ring = match &request.kind {
+            _ if principal.is_anonymous() => Err("EACCES"),
             TopicKind::Other | TopicKind::Harness { scope: Some(_), .. } => Err("ECAPABILITY"),
-            TopicKind::Harness { .. } if anonymous => Err("EACCES"),
+            TopicKind::Harness { profile_id, .. } if !principal.profiles().contains(profile_id) => Err("ENOENT"),
             TopicKind::Harness { profile_id, .. } => harness.ring(profile_id).ok_or("ENOENT"),
         };
         let (ring, TopicKind::Harness { cursor, tool_detail, .. }) = (match ring {

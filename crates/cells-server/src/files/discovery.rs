@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use cells_protocol::capabilities::{
-    Access, ExecutionModel, Export, Exports, FileCapabilities, HarnessEndpoint, PathModel, ProcessCapabilities,
+    ExecutionModel, Export, Exports, FileCapabilities, HarnessEndpoint, PathModel, ProcessCapabilities,
     ReadOnlyEnforcement, ServerCapabilities, SyncCapabilities, TerminalCapabilities, WorkspaceConsistency,
 };
 use cells_protocol::mcp::PROTOCOL_VERSION;
@@ -16,22 +16,22 @@ pub(super) async fn capabilities(
     State(app): State<AppState>,
     headers: HeaderMap,
 ) -> Result<Json<ServerCapabilities>, Refusal> {
-    let principal = app.principals.admit(&headers)?;
-    let mut access = app.files.exports.keys().filter_map(|alias| principal.access(alias)).peekable();
+    let principal = app.principals.admit_anyone(&headers)?;
+    let aliases = || app.files.exports.keys();
     Ok(Json(ServerCapabilities {
         version: 1,
         server_id: Some(app.server_id.clone()),
         process_epoch: Some(app.process_epoch.clone()),
         files: FileCapabilities {
-            read: access.peek().is_some(),
-            write: access.any(|access| access == Access::Rw),
+            read: aliases().any(|alias| principal.access(alias).is_some()),
+            write: aliases().any(|alias| principal.may_write(alias).is_ok()),
             ..FileCapabilities::default()
         },
         sync: SyncCapabilities { push: false, protocol_version: None, discovery: None },
         process: ProcessCapabilities { exec: false, output: None },
         terminal: TerminalCapabilities { pty: false },
         harness: Some(HarnessEndpoint {
-            enabled: app.harness.profile_ids().any(|profile| principal.may_use_profile(profile)),
+            enabled: !principal.profiles().is_empty(),
             protocol_version: Some(PROTOCOL_VERSION.to_owned()),
             endpoint: Some(MCP_PATH.to_owned()),
         }),
@@ -43,7 +43,7 @@ pub(super) async fn capabilities(
 }
 
 pub(super) async fn exports(State(app): State<AppState>, headers: HeaderMap) -> Result<Json<Exports>, Refusal> {
-    let principal = app.principals.admit(&headers)?;
+    let principal = app.principals.admit_anyone(&headers)?;
     let visible = app.files.exports.iter().filter_map(|(alias, export)| {
         Some(Export {
             alias: alias.clone(),

@@ -18,6 +18,8 @@ pub(crate) struct Export {
     /// The directory with all links resolved, for agents that work in it. Never shown to a caller.
     pub(crate) path: PathBuf,
     pub(crate) access: Access,
+    /// Whether everyone may read it.
+    pub(crate) public: bool,
     pub(crate) root: Root,
 }
 
@@ -79,7 +81,7 @@ fn open(config: &ExportConfig) -> Result<Export, String> {
             Err(errno) => return Err(explain(errno)),
         }
     }
-    Ok(Export { path, access: config.access, root })
+    Ok(Export { path, access: config.access, public: config.public, root })
 }
 
 fn overlap(one: &Path, other: &Path) -> Option<&'static str> {

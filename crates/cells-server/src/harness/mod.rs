@@ -17,4 +17,4 @@ mod tests;
 pub(crate) mod tools;
 
 pub use receipts::{OpenError, ReceiptLimits, purge_before};
-pub use service::{HarnessOptions, HarnessService, StartError};
+pub use service::{Caller, HarnessOptions, HarnessService, StartError};

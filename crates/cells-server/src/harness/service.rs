@@ -1,6 +1,6 @@
 //! The harness service: one door to every tool of every profile (`harness.md` §2, `cells-0.4.md` §12).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -30,7 +30,7 @@ use super::tools::{Tool, ToolKind};
 /// use cells_protocol::ids::{PrincipalId, ProfileId, ServerId, WorkspaceId};
 /// use cells_server::harness::plugin::ProfileConfig;
 /// use cells_server::harness::scripted::ScriptedPlugin;
-/// use cells_server::harness::{HarnessOptions, HarnessService};
+/// use cells_server::harness::{Caller, HarnessOptions, HarnessService};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,7 +43,9 @@ use super::tools::{Tool, ToolKind};
 /// };
 /// let options = HarnessOptions::new(directory.path().join("state"), ServerId::new("node-1")?, vec![profile]);
 /// let service = HarnessService::start(&[Arc::new(ScriptedPlugin)], options).await?;
-/// let profiles = service.call(&PrincipalId::new("owner")?, "harness_profiles", Default::default()).await?;
+/// let (owner, granted) = (PrincipalId::new("owner")?, [ProfileId::new("main")?].into());
+/// let caller = Caller { principal: &owner, profiles: &granted };
+/// let profiles = service.call(caller, "harness_profiles", Default::default()).await?;
 /// assert_eq!(profiles["profiles"][0]["id"], "main");
 /// service.shutdown().await;
 /// # Ok(())
@@ -52,6 +54,15 @@ use super::tools::{Tool, ToolKind};
 #[derive(Clone)]
 pub struct HarnessService {
     inner: Arc<Inner>,
+}
+
+/// Who calls a tool.
+#[derive(Debug, Clone, Copy)]
+pub struct Caller<'a> {
+    /// Its name; receipts belong to it.
+    pub principal: &'a PrincipalId,
+    /// The profiles that exist for it. Their sessions are shared with every other caller who has the profile.
+    pub profiles: &'a BTreeSet<ProfileId>,
 }
 
 /// What a service is made of.
@@ -157,31 +168,27 @@ impl HarnessService {
         &self.inner.epoch
     }
 
-    /// The profiles, sorted.
-    pub fn profile_ids(&self) -> impl Iterator<Item = &ProfileId> {
-        self.inner.instances.keys()
-    }
-
     /// The events of a profile.
     pub fn ring(&self, profile: &ProfileId) -> Option<Arc<EventRing>> {
         self.inner.instances.get(profile).map(|instance| Arc::clone(&instance.ring))
     }
 
-    /// Calls a tool for `principal`. A mutation goes on when this future is dropped.
+    /// Calls a tool for `caller`. A mutation goes on when this future is dropped.
     ///
     /// # Errors
     /// The code of a failed read, or of a mutation that was not admitted. An admitted mutation that fails gives a receipt.
-    pub async fn call(&self, principal: &PrincipalId, tool: &str, arguments: Arguments) -> Result<Value, ToolError> {
+    pub async fn call(&self, caller: Caller<'_>, tool: &str, arguments: Arguments) -> Result<Value, ToolError> {
         self.inner.check_open()?;
         if arguments.contains_key("projectId") {
             return Err(ToolError("ECAPABILITY"));
         }
-        let instance = self.inner.instance(&arguments);
+        let principal = caller.principal;
+        let instance = self.inner.instance(&arguments, caller.profiles);
         let Some(tool) = Tool::find(tool) else {
             return Err(instance.err().unwrap_or(ToolError("ECAPABILITY")));
         };
         match tool.kind {
-            ToolKind::Profiles => Ok(self.profiles()),
+            ToolKind::Profiles => Ok(self.profiles(caller.profiles)),
             // Needs no instance: receipts outlive the profile they are for.
             ToolKind::Operation => self.operation(principal, arguments).await,
             ToolKind::Read => read(&*instance?, tool.name, arguments).await,
@@ -217,8 +224,9 @@ impl HarnessService {
         &self.inner.receipts
     }
 
-    fn profiles(&self) -> Value {
-        let profiles: Vec<_> = self.inner.instances.values().map(|instance| instance.descriptor()).collect();
+    fn profiles(&self, granted: &BTreeSet<ProfileId>) -> Value {
+        let instances = self.inner.instances.values().filter(|instance| granted.contains(&instance.id));
+        let profiles: Vec<_> = instances.map(|instance| instance.descriptor()).collect();
         json!({"epoch": self.inner.epoch, "profiles": profiles})
     }
 
@@ -275,9 +283,10 @@ impl Inner {
         if self.closed.load(Ordering::SeqCst) { Err(ToolError("EIO")) } else { Ok(()) }
     }
 
-    fn instance(&self, arguments: &Arguments) -> Result<Arc<Instance>, ToolError> {
+    fn instance(&self, arguments: &Arguments, granted: &BTreeSet<ProfileId>) -> Result<Arc<Instance>, ToolError> {
         let profile = text(arguments, "profileId")?;
-        let found = self.instances.values().find(|instance| instance.id.as_str() == profile);
+        let mut instances = self.instances.values().filter(|instance| granted.contains(&instance.id));
+        let found = instances.find(|instance| instance.id.as_str() == profile);
         found.map(Arc::clone).ok_or(ToolError("ENOENT"))
     }
 

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, mpsc};
 
 use super::plugin::{DriverContext, HarnessDriver, HarnessPlugin, MutationCall, ProfileConfig, ToolError};
 use super::receipts::ReceiptLimits;
-use super::{HarnessOptions, HarnessService, StartError};
+use super::{Caller, HarnessOptions, HarnessService, StartError};
 
 /// An agent whose mutations do what their `prompt` says: `fail CODE`, `panic`, `hold` (until the test lets it go on), `text
 /// N` (a command output of N bytes), anything else succeeds.
@@ -198,7 +198,10 @@ impl Node {
 
 async fn call(service: &HarnessService, tool: &str, arguments: Value) -> Result<Value, &'static str> {
     let arguments = serde_json::from_value(arguments).unwrap();
-    service.call(&PrincipalId::new("owner").unwrap(), tool, arguments).await.map_err(|error| error.0)
+    let (owner, profiles) =
+        (PrincipalId::new("owner").unwrap(), ["plain", "main"].map(|id| ProfileId::new(id).unwrap()).into());
+    let caller = Caller { principal: &owner, profiles: &profiles };
+    service.call(caller, tool, arguments).await.map_err(|error| error.0)
 }
 
 fn profile(id: &str, kind: &str) -> ProfileConfig {

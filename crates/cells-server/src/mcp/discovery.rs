@@ -16,7 +16,7 @@ pub(super) fn document(app: &App, principal: &Principal) -> Value {
         http_endpoint: "./".to_owned(),
         server_id: Some(app.server_id.clone()),
         file_protocol: FILE_PROTOCOL.to_owned(),
-        harness: app.harness.profile_ids().any(|profile| principal.may_use_profile(profile)),
+        harness: !principal.profiles().is_empty(),
         projects: false,
         project_protocol: None,
         sync: false,

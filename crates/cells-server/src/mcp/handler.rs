@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::{discovery, tools};
 use crate::app::AppState;
 use crate::auth::Principal;
+use crate::harness::Caller;
 use crate::harness::plugin::ToolError;
 
 /// Serves every request; cheap to clone.
@@ -35,10 +36,11 @@ impl Handler {
         if CAPABILITY_TOOLS.contains(&request.name.as_ref()) {
             return Ok(discovery::document(&self.app, principal));
         }
-        if principal.authorization().anonymous {
+        if principal.is_anonymous() {
             return Err(ToolError("EACCES"));
         }
-        self.app.harness.call(principal.id(), &request.name, request.arguments.unwrap_or_default()).await
+        let caller = Caller { principal: principal.id(), profiles: principal.profiles() };
+        self.app.harness.call(caller, &request.name, request.arguments.unwrap_or_default()).await
     }
 }
 
