@@ -6,6 +6,7 @@
 
 use bytes::Bytes;
 
+pub use crate::body::{ByteStream, PlatformContent, RequestBody};
 pub use crate::chunk::{Chunk, PlatformBytes};
 
 /// A boxed future a [`Host`] returns.
@@ -57,6 +58,11 @@ pub trait Host: MaybeSendSync + 'static {
     /// response, aborts the request. Redirects must be refused, cookies and caches not used.
     fn send(&self, request: HttpRequest) -> HostFuture<'static, Result<HttpResponse, HostError>>;
 
+    /// Whether [`send`](Self::send) takes [`RequestBody::Stream`]. Default: true. Browsers refuse it.
+    fn streams_requests(&self) -> bool {
+        true
+    }
+
     /// Resolves after `duration_ms` milliseconds.
     fn sleep(&self, duration_ms: u64) -> HostFuture<'static, ()>;
 
@@ -105,7 +111,7 @@ pub struct HttpRequest {
     /// Lower-case names.
     pub headers: Vec<(&'static str, String)>,
     /// The body, if the request has one.
-    pub body: Option<Bytes>,
+    pub body: Option<RequestBody>,
 }
 
 impl std::fmt::Debug for HttpRequest {

@@ -15,6 +15,7 @@
 
 pub mod host;
 
+mod body;
 mod budget;
 mod cancellation;
 mod chunk;

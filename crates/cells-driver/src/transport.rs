@@ -89,7 +89,7 @@ impl Link {
         if call.sends_deadline {
             headers.push(("x-timeout-ms", budget.remaining_ms().max(1).to_string()));
         }
-        Ok(HttpRequest { method: call.method, url: call.url.clone(), headers, body: call.body.clone() })
+        Ok(HttpRequest { method: call.method, url: call.url.clone(), headers, body: call.body.clone().map(Into::into) })
     }
 
     /// Sends one request, once.

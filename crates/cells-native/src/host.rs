@@ -5,7 +5,7 @@ use std::error::Error as _;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use cells_driver::host::{Host, HostError, HostFuture, HttpBody, HttpRequest, HttpResponse, Method};
+use cells_driver::host::{Host, HostError, HostFuture, HttpBody, HttpRequest, HttpResponse, Method, RequestBody};
 use cells_driver::{Error, ErrorKind};
 
 /// A [`Host`] on reqwest and tokio. Its futures need a tokio runtime with I/O and time.
@@ -62,9 +62,20 @@ impl Host for NativeHost {
         for (name, value) in request.headers {
             builder = builder.header(name, value);
         }
-        if let Some(body) = request.body {
-            builder = builder.body(body);
-        }
+        builder = match request.body {
+            Some(RequestBody::Bytes(bytes)) => builder.body(bytes),
+            Some(RequestBody::Stream { size, pieces }) => {
+                if let Some(size) = size {
+                    builder = builder.header(reqwest::header::CONTENT_LENGTH, size);
+                }
+                builder.body(reqwest::Body::wrap_stream(pieces))
+            }
+            Some(RequestBody::Platform(_)) => {
+                let problem = "this platform has no content of its own; pass bytes or a stream".to_owned();
+                return Box::pin(async { Err(HostError::Unsendable(problem)) });
+            }
+            None => builder,
+        };
         Box::pin(async move {
             let response = builder.send().await.map_err(|error| network(&error))?;
             let headers = response.headers().iter().filter_map(|(name, value)| {

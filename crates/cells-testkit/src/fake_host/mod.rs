@@ -14,14 +14,18 @@
 mod clock;
 mod reply;
 
+use std::any::Any;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-use bytes::Bytes;
-use cells_driver::host::{Host, HostError, HostFuture, HttpRequest, HttpResponse, Method};
+use bytes::{Bytes, BytesMut};
+use cells_driver::host::{
+    Host, HostError, HostFuture, HttpRequest, HttpResponse, Method, PlatformContent, RequestBody,
+};
 use cells_driver::{Client, ClientConfig, Run};
+use futures::StreamExt;
 use serde_json::Value;
 
 use clock::Clock;
@@ -43,6 +47,7 @@ struct Shared {
     has_randomness: AtomicBool,
     takes_all: AtomicBool,
     is_paused: AtomicBool,
+    streams_requests: AtomicBool,
 }
 
 /// Answers requests.
@@ -64,6 +69,7 @@ impl FakeHost {
             has_randomness: AtomicBool::new(true),
             takes_all: AtomicBool::new(false),
             is_paused: AtomicBool::new(false),
+            streams_requests: AtomicBool::new(true),
         }))
     }
 
@@ -97,6 +103,11 @@ impl FakeHost {
     /// From now on bodies can be taken whole.
     pub fn takes_all(&self) {
         self.0.takes_all.store(true, Ordering::Relaxed);
+    }
+
+    /// From now on bodies of requests cannot be streamed, as in browsers.
+    pub fn refuses_streams(&self) {
+        self.0.streams_requests.store(false, Ordering::Relaxed);
     }
 
     /// Every request so far, in order.
@@ -155,15 +166,67 @@ impl FakeHost {
     }
 }
 
+impl FakeHost {
+    /// Notes a request that is complete, and answers it.
+    fn answer(&self, seen: &FakeRequest, guard: reply::Guard) -> HostFuture<'static, Result<HttpResponse, HostError>> {
+        lock(&self.0.requests).push(seen.clone());
+        self.reply(seen, guard)
+    }
+
+    fn reply(&self, seen: &FakeRequest, guard: reply::Guard) -> HostFuture<'static, Result<HttpResponse, HostError>> {
+        let reply = (lock(&self.0.handler))(seen);
+        reply.into_response(&self.0.clock, guard, self.0.takes_all.load(Ordering::Relaxed))
+    }
+}
+
 impl Host for FakeHost {
     fn send(&self, request: HttpRequest) -> HostFuture<'static, Result<HttpResponse, HostError>> {
         let headers = request.headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let body = request.body.unwrap_or_default();
         let state = Arc::new(AtomicU8::new(OPEN));
-        let seen = FakeRequest { method: request.method, url: request.url, headers, body, state: Arc::clone(&state) };
-        lock(&self.0.requests).push(seen.clone());
-        let reply = (lock(&self.0.handler))(&seen);
-        reply.into_response(&self.0.clock, reply::Guard::new(state), self.0.takes_all.load(Ordering::Relaxed))
+        let guard = reply::Guard::new(Arc::clone(&state));
+        let mut seen =
+            FakeRequest { method: request.method, url: request.url, headers, body: Bytes::new(), upload: None, state };
+        let (size, pieces) = match request.body {
+            None => return self.answer(&seen, guard),
+            Some(RequestBody::Bytes(body)) => {
+                seen.body = body;
+                return self.answer(&seen, guard);
+            }
+            Some(RequestBody::Platform(content)) => {
+                seen.upload = Some(FakeUpload::Platform);
+                seen.body =
+                    content.as_any().downcast_ref::<FakeContent>().map(|content| content.0.clone()).unwrap_or_default();
+                return self.answer(&seen, guard);
+            }
+            Some(RequestBody::Stream { size, pieces }) => (size, pieces),
+        };
+        seen.upload = Some(FakeUpload::Stream { size });
+        let host = self.clone();
+        let index = {
+            let mut requests = lock(&self.0.requests);
+            requests.push(seen.clone());
+            requests.len() - 1
+        };
+        Box::pin(async move {
+            let mut pieces = pieces;
+            let mut body = BytesMut::new();
+            while let Some(piece) = pieces.next().await {
+                match piece {
+                    Ok(piece) => body.extend_from_slice(&piece),
+                    Err(error) => {
+                        guard.end();
+                        return Err(HostError::Network(error.to_string()));
+                    }
+                }
+            }
+            seen.body = body.freeze();
+            lock(&host.0.requests)[index] = seen.clone();
+            host.reply(&seen, guard).await
+        })
+    }
+
+    fn streams_requests(&self) -> bool {
+        self.0.streams_requests.load(Ordering::Relaxed)
     }
 
     fn sleep(&self, duration_ms: u64) -> HostFuture<'static, ()> {
@@ -196,9 +259,37 @@ pub struct FakeRequest {
     pub url: String,
     /// Its headers, in order.
     pub headers: Vec<(String, String)>,
-    /// Its body, empty if it has none.
+    /// Its body, empty if it has none. That of a stream is there once all of it was taken.
     pub body: Bytes,
+    /// How the body came, if it was not in memory.
+    pub upload: Option<FakeUpload>,
     state: Arc<AtomicU8>,
+}
+
+/// How the body of a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FakeUpload {
+    /// Piece by piece.
+    Stream {
+        /// The size that was announced.
+        size: Option<u64>,
+    },
+    /// As an object of the platform, that is a [`FakeContent`].
+    Platform,
+}
+
+/// Content in an object of this platform.
+#[derive(Debug, Clone)]
+pub struct FakeContent(pub Bytes);
+
+impl PlatformContent for FakeContent {
+    fn size(&self) -> Option<u64> {
+        Some(self.0.len() as u64)
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 impl FakeRequest {

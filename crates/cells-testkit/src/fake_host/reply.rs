@@ -219,7 +219,7 @@ impl Guard {
         Self(state)
     }
 
-    fn end(&self) {
+    pub(super) fn end(&self) {
         self.0.store(ENDED, Ordering::Relaxed);
     }
 }

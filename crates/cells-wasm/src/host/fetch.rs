@@ -1,6 +1,8 @@
 //! One HTTP call through `fetch`.
 
-use cells_driver::host::{HostError, HttpRequest, HttpResponse};
+use std::any::Any;
+
+use cells_driver::host::{HostError, HttpRequest, HttpResponse, PlatformContent, RequestBody};
 use js_sys::{Array, Function, Object, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::{JsCast, JsValue, wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
@@ -82,8 +84,18 @@ fn request_init(request: &HttpRequest, signal: Option<&AbortSignal>) -> Result<R
     let init = RequestInit::new();
     init.set_method(request.method.as_str());
     init.set_headers_record_from_str_to_str(&headers);
-    if let Some(body) = &request.body {
-        init.set_body_opt_u8_array(Some(&Uint8Array::from(body.as_ref())));
+    match &request.body {
+        None => {}
+        Some(RequestBody::Bytes(bytes)) => init.set_body_opt_u8_array(Some(&Uint8Array::from(bytes.as_ref()))),
+        Some(RequestBody::Platform(content)) => {
+            let Some(JsContent { object, .. }) = content.as_any().downcast_ref() else { return Err(not_sendable()) };
+            init.set_body(object);
+            if get(object, "getReader").is_some() {
+                // Platforms that stream bodies want to be told that the reply may come before the body has ended.
+                let _ = Reflect::set(&init, &"duplex".into(), &"half".into());
+            }
+        }
+        Some(RequestBody::Stream { .. }) => return Err(not_sendable()),
     }
     init.set_signal(signal);
     // `manual` refuses redirects like `error` does, but tells them from a broken connection.
@@ -91,6 +103,26 @@ fn request_init(request: &HttpRequest, signal: Option<&AbortSignal>) -> Result<R
     init.set_cache(RequestCache::NoStore);
     init.set_credentials(RequestCredentials::Omit);
     Ok(init)
+}
+
+fn not_sendable() -> HostError {
+    HostError::Unsendable("its body is not an object of this platform; pass a Blob, bytes or a ReadableStream".into())
+}
+
+/// Content in an object that `fetch` sends as it is: a `Blob`, bytes, or a `ReadableStream` where the platform sends those.
+pub(crate) struct JsContent {
+    pub(crate) object: JsValue,
+    pub(crate) size: Option<u64>,
+}
+
+impl PlatformContent for JsContent {
+    fn size(&self) -> Option<u64> {
+        self.size
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
 }
 
 /// Reads status and headers of what `fetch` gave, which may be a response of another library, or nonsense.

@@ -52,6 +52,10 @@ impl Host for WebHost {
         Box::pin(fetch::send(self.fetch.clone(), request))
     }
 
+    fn streams_requests(&self) -> bool {
+        false
+    }
+
     fn sleep(&self, duration_ms: u64) -> HostFuture<'static, ()> {
         Box::pin(self.timers.sleep(duration_ms))
     }
