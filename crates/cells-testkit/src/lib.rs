@@ -6,6 +6,7 @@
 //! | [`fixtures`] | the golden wire messages, and the checks that every parser of replies passes |
 //! | [`fault_proxy`] | a loopback HTTP proxy between a client and a node that breaks chosen requests on purpose and counts all |
 //! | [`local_node`] | `cells serve` as a process that a test can kill and start again |
+//! | [`old_node`] | a node of the generation before, in process, written from the wire document alone |
 
 // The same types on every platform, which is one thread on wasm.
 #[cfg_attr(target_family = "wasm", allow(clippy::arc_with_non_send_sync))]
@@ -15,3 +16,5 @@ pub mod fault_proxy;
 pub mod fixtures;
 #[cfg(not(target_family = "wasm"))]
 pub mod local_node;
+#[cfg(not(target_family = "wasm"))]
+pub mod old_node;
