@@ -125,11 +125,16 @@ pub struct ProcessCapabilities {
     /// Processes can be started.
     pub exec: bool,
     /// Live output; absent on nodes without it, and when it is not what it should be.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<ProcessOutputCapabilities>,
 }
 
 impl ProcessCapabilities {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        let output = |output: &mut Object<'_>| Ok(ProcessOutputCapabilities { version: output.integer("version")? });
+        Ok(Self { exec: object.boolean("exec")?, output: object.lenient("output", output)? })
+    }
+
     /// Whether a start may carry `keepOutput`, and the output route answers.
     pub fn has_output(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.version == 1)
@@ -137,7 +142,7 @@ impl ProcessCapabilities {
 }
 
 /// Live output of processes, as far as this document tells.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessOutputCapabilities {
     /// 1 = `GET /v1/processes/{epoch}/{requestId}/output`.
     pub version: u64,
@@ -248,7 +253,7 @@ impl ServerCapabilities {
             process_epoch: object.optional_id("processEpoch")?,
             files: FileCapabilities::read(&mut object.object("files")?)?,
             sync: SyncCapabilities::read(&mut object.object("sync")?)?,
-            process: ProcessCapabilities { exec: object.object("process")?.boolean("exec")? },
+            process: ProcessCapabilities::read(&mut object.object("process")?)?,
             terminal: TerminalCapabilities { pty: object.object("terminal")?.boolean("pty")? },
             harness: match object.optional_object("harness")? {
                 Some(mut harness) => Some(HarnessEndpoint::read(&mut harness)?),

@@ -156,7 +156,8 @@ pub fn is_id(value: &str) -> bool {
     value.len() <= ID_MAX_BYTES && is_alias(value)
 }
 
-fn is_alias(value: &str) -> bool {
+/// `^[A-Za-z0-9_-]+$`.
+pub(crate) fn is_alias(value: &str) -> bool {
     !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 

@@ -90,6 +90,16 @@ pub const PROCESS_OUTPUT_MAX_BYTES: usize = 65_536;
 pub const PROCESS_OUTPUT_KEPT_BYTES: usize = 8 * 1024 * 1024;
 /// Longest wait of the output route, in milliseconds.
 pub const PROCESS_OUTPUT_WAIT_MS: u64 = 10_000;
+/// Time of a command from its start to its end when the caller gives none, in milliseconds.
+pub const PROCESS_TIMEOUT_DEFAULT_MS: u64 = 120_000;
+/// Wait before the status of a process is asked for, in milliseconds; it doubles.
+pub const PROCESS_QUERY_FIRST_MS: u64 = 100;
+/// Longest such wait.
+pub const PROCESS_QUERY_MAX_MS: u64 = 1_000;
+/// Time to cancel a process and see it end after a failure, in milliseconds.
+pub const PROCESS_CANCEL_MS: u64 = 5_000;
+/// Time for the same when its session is released.
+pub const PROCESS_RELEASE_MS: u64 = 10_000;
 
 /// Longest identifier (request, operation, server id ...).
 pub const ID_MAX_BYTES: usize = 128;
