@@ -131,14 +131,6 @@ pub struct ProcessCapabilities {
 
 impl ProcessCapabilities {
     fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
-        Ok(Self {
-            exec: object.boolean("exec")?,
-            output: object
-                .lenient("output", |output| Ok(ProcessOutputCapabilities { version: output.integer("version")? }))?,
-        })
-    }
-
-    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
         let output = |output: &mut Object<'_>| Ok(ProcessOutputCapabilities { version: output.integer("version")? });
         Ok(Self { exec: object.boolean("exec")?, output: object.lenient("output", output)? })
     }
