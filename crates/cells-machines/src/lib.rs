@@ -16,6 +16,7 @@
 
 pub mod backoff;
 pub mod event_topic;
+pub mod file_writes;
 pub mod output_pages;
 pub mod receipts;
 pub mod stat_batch;
