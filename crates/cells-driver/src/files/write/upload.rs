@@ -236,10 +236,15 @@ const TOO_LARGE: &str = "the content has more than the 268435456 bytes that a no
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt;
+
     use super::*;
 
+    /// What a progress was told.
+    type Told = Vec<(u64, u64)>;
+
     /// The sizes of the pieces, or the error; and what the progress was told.
-    fn taken(size: Option<u64>, pieces: Vec<std::io::Result<Bytes>>) -> (Result<Vec<usize>, Error>, Vec<(u64, u64)>) {
+    fn taken(size: Option<u64>, pieces: Vec<std::io::Result<Bytes>>) -> (Result<Vec<usize>>, Told) {
         let told = Arc::new(Mutex::new(Vec::new()));
         let progress: Progress = {
             let told = Arc::clone(&told);
@@ -249,7 +254,7 @@ mod tests {
         let (body, sending) = upload.into_body(true, Some(progress));
         let RequestBody::Stream { size: announced, pieces } = body else { panic!("not a stream") };
         assert_eq!(announced, size);
-        let given: Vec<_> = futures::executor::block_on(pieces.collect());
+        let given: Vec<_> = pieces.collect().now_or_never().unwrap();
         let told = lock(&told).clone();
         let sizes = given.iter().flatten().map(Bytes::len).collect();
         let broke = given.iter().any(std::result::Result::is_err);
