@@ -3,6 +3,7 @@
 mod app;
 mod bench;
 mod check;
+mod conformance;
 mod demo;
 mod npm;
 mod repo;
@@ -39,6 +40,8 @@ enum Verb {
     Demo,
     /// The driver against its peers: target/bench/report.json
     Bench,
+    /// The conformance list against a running node, one line a case
+    Conformance(conformance::Target),
 }
 
 fn main() -> ExitCode {
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Verb::Npm => setup::setup().and_then(|setup| npm::npm(&setup)).map(|_| true),
         Verb::Demo => demo::demo(),
         Verb::Bench => bench::bench(),
+        Verb::Conformance(target) => conformance::conformance(&target),
     };
     match ok {
         Ok(true) => ExitCode::SUCCESS,
