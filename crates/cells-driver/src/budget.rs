@@ -18,6 +18,7 @@ pub(crate) struct Budget {
     deadline_ms: u64,
     cancel: Option<Cancellation>,
     disposed: Cancellation,
+    closed: Option<Cancellation>,
 }
 
 impl Budget {
@@ -29,7 +30,24 @@ impl Budget {
             deadline_ms: host.now_ms().saturating_add(timeout_ms),
             cancel: options.cancel.clone(),
             disposed: disposed.clone(),
+            closed: None,
         }
+    }
+
+    /// Ends early also when `closed` is cancelled: the client that made the call was closed.
+    pub(crate) fn closed_by(mut self, closed: Option<Cancellation>) -> Self {
+        self.closed = closed;
+        self
+    }
+
+    /// Whether the caller has cancelled.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.as_ref().is_some_and(Cancellation::is_cancelled)
+    }
+
+    /// Whether nothing more may be asked: the client was closed or disposed of.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.disposed.is_cancelled() || self.closed.as_ref().is_some_and(Cancellation::is_cancelled)
     }
 
     /// What is left, in milliseconds.
@@ -42,7 +60,10 @@ impl Budget {
         if self.disposed.is_cancelled() {
             return Err(disposed(operation));
         }
-        if self.cancel.as_ref().is_some_and(Cancellation::is_cancelled) {
+        if self.is_closed() {
+            return Err(closed(operation));
+        }
+        if self.is_cancelled() {
             return Err(cancelled(operation));
         }
         if self.remaining_ms() == 0 {
@@ -57,18 +78,17 @@ impl Budget {
         let mut work = pin!(work);
         let mut sleep = None;
         let mut disposed_now = pin!(self.disposed.cancelled());
-        let mut cancelled_now = pin!(async {
-            match &self.cancel {
-                Some(token) => token.cancelled().await,
-                None => std::future::pending().await,
-            }
-        });
+        let mut closed_now = pin!(when(self.closed.as_ref()));
+        let mut cancelled_now = pin!(when(self.cancel.as_ref()));
         std::future::poll_fn(|context| {
             if let Poll::Ready(result) = work.as_mut().poll(context) {
                 return Poll::Ready(result);
             }
             if disposed_now.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(aborted(operation)));
+            }
+            if closed_now.as_mut().poll(context).is_ready() {
+                return Poll::Ready(Err(close_aborted(operation)));
             }
             if cancelled_now.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(cancelled(operation)));
@@ -80,6 +100,14 @@ impl Budget {
             Poll::Pending
         })
         .await
+    }
+}
+
+/// Resolves when `token` is cancelled; never without one.
+async fn when(token: Option<&Cancellation>) {
+    match token {
+        Some(token) => token.cancelled().await,
+        None => std::future::pending().await,
     }
 }
 
@@ -96,6 +124,16 @@ pub(crate) fn timed_out(operation: &'static str) -> Error {
 /// The error of a call that was under way when its client was disposed of.
 pub(crate) fn aborted(operation: &'static str) -> Error {
     Error::new(ErrorKind::Cancelled, operation, "the call was aborted, because the client was disposed of")
+}
+
+/// The error of a call that was under way when what it was made through was closed.
+fn close_aborted(operation: &'static str) -> Error {
+    Error::new(ErrorKind::Cancelled, operation, "the call was aborted, because what it was made through was closed")
+}
+
+/// The error of a call through something that was closed before.
+pub(crate) fn closed(operation: &'static str) -> Error {
+    Error::new(ErrorKind::AccessDenied, operation, "this was closed; open it again")
 }
 
 /// The error of a call to a client that was disposed of before.

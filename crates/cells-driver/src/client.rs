@@ -15,7 +15,7 @@ use crate::cancellation::{CancelHandle, Cancellation, OperationOptions};
 use crate::config::{Binding, ClientConfig, Connection, FileConnection};
 use crate::credentials::{CredentialRestore, Credentials, Secret};
 use crate::error::{Error, Result};
-use crate::files::FileClient;
+use crate::files::{FileClient, FileStorage};
 use crate::harness::HarnessClient;
 use crate::host::Host;
 use crate::node::{Link, Node};
@@ -117,6 +117,16 @@ impl Client {
         Ok(FileClient::new(self.link(&connection.connection, "files")?, alias))
     }
 
+    /// Opens one export: asks the node what may be done with it, and how it keeps the receipts of writes.
+    ///
+    /// # Errors
+    /// `EACCES` when the node has no such export, or hides it from this credential; `EINVAL` when the connection or the
+    /// alias is not valid; as any call.
+    pub async fn file_storage(&self, connection: &FileConnection, options: OperationOptions) -> Result<FileStorage> {
+        let alias = Alias::new(&connection.alias).map_err(|error| Error::invalid("open", error))?;
+        FileStorage::open(&self.link(&connection.connection, "open")?, alias, &options).await
+    }
+
     /// A client of the agents of one node. Asks nothing.
     ///
     /// # Errors
@@ -137,7 +147,7 @@ impl Client {
     fn link(&self, connection: &Connection, operation: &'static str) -> Result<Link> {
         self.core.check_open(operation)?;
         let binding = connection.bind(operation)?;
-        Ok(Link { core: Arc::clone(&self.core), node: self.core.node(binding) })
+        Ok(Link { core: Arc::clone(&self.core), node: self.core.node(binding), closed: None })
     }
 }
 

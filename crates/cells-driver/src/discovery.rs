@@ -6,6 +6,7 @@ use cells_protocol::capabilities::{Exports, ServerCapabilities};
 use cells_protocol::discovery::{CAPABILITY_TOOLS, CellsDescriptor, DiscoverResult, find_document};
 use cells_protocol::endpoint::Endpoint;
 use cells_protocol::error::ErrorKind;
+use cells_protocol::ids::ServerId;
 use cells_protocol::json::{self, Malformed};
 use cells_protocol::limits::JSON_REPLY_MAX_BYTES;
 use cells_protocol::mcp::ToolPage;
@@ -25,7 +26,7 @@ impl Link {
         metadata: Option<Value>,
         options: &OperationOptions,
     ) -> Result<Arc<CellsDescriptor>> {
-        let budget = self.core.budget(options);
+        let budget = self.budget(options);
         let descriptor = budget.run(DISCOVER, self.ask_what_it_is(metadata, &budget)).await?;
         self.node.descriptor.put(Arc::clone(&descriptor));
         Ok(descriptor)
@@ -34,7 +35,7 @@ impl Link {
     /// [`Client::capabilities`](crate::Client::capabilities).
     pub(crate) async fn capabilities(&self, options: &OperationOptions) -> Result<ServerCapabilities> {
         self.check_open(CAPABILITIES)?;
-        let budget = self.core.budget(options);
+        let budget = self.budget(options);
         budget
             .run(CAPABILITIES, async {
                 let root = self.file_root().await?;
@@ -49,13 +50,22 @@ impl Link {
     /// [`Client::exports`](crate::Client::exports).
     pub(crate) async fn exports(&self, options: &OperationOptions) -> Result<Exports> {
         self.check_open(EXPORTS)?;
-        let budget = self.core.budget(options);
-        budget
-            .run(EXPORTS, async {
-                let root = self.file_root().await?;
-                self.get_exports(&root, &budget).await
-            })
-            .await
+        let budget = self.budget(options);
+        budget.run(EXPORTS, async { self.exports_within(&budget).await }).await
+    }
+
+    /// The exports that this connection may see.
+    pub(crate) async fn exports_within(&self, budget: &Budget) -> Result<Exports> {
+        self.get_exports(&self.file_root().await?, budget).await
+    }
+
+    /// How the node keeps the receipts of writes, as it says now.
+    pub(crate) async fn kept(&self, budget: &Budget) -> Result<Kept> {
+        let capabilities = self.get_capabilities(&self.file_root().await?, true, budget).await?;
+        Ok(capabilities.map_or_else(Kept::default, |capabilities| Kept {
+            durable: capabilities.files.has_durable_receipts(),
+            process_epoch: capabilities.process_epoch,
+        }))
     }
 
     /// The root of the file routes.
@@ -173,6 +183,15 @@ impl Link {
         let body = self.exchange(&call, request).await?;
         Ok(Answer { call, body })
     }
+}
+
+/// How a node keeps the receipts of writes.
+#[derive(Default)]
+pub(crate) struct Kept {
+    /// They survive a restart.
+    pub(crate) durable: bool,
+    /// The process that has them, if the node said so.
+    pub(crate) process_epoch: Option<ServerId>,
 }
 
 /// A JSON-RPC message, and the request that it answers.

@@ -5,8 +5,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use cells_protocol::error::{ErrorKind, Outcome};
-use cells_protocol::ids::RequestId;
+use cells_protocol::ids::{OperationId, RequestId};
 use cells_protocol::receipts::Recovery;
+
+use crate::files::FileRecovery;
 
 /// What every fallible function of the driver returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -37,6 +39,8 @@ struct Data {
     retry: Option<Retry>,
     outcome: Option<Outcome>,
     recovery: Option<Recovery>,
+    operation_id: Option<OperationId>,
+    file_recovery: Option<Box<FileRecovery>>,
     remote_code: Option<String>,
     reason: Option<&'static str>,
     status: Option<u16>,
@@ -67,6 +71,8 @@ impl Error {
             retry: None,
             outcome: None,
             recovery: None,
+            operation_id: None,
+            file_recovery: None,
             remote_code: None,
             reason: None,
             status: None,
@@ -114,6 +120,17 @@ impl Error {
         self.0.recovery.as_ref()
     }
 
+    /// The write that failed, once it has an id.
+    pub fn operation_id(&self) -> Option<&OperationId> {
+        self.0.operation_id.as_ref()
+    }
+
+    /// What is needed to ask how a write ended whose outcome is unknown; see
+    /// [`FileStorage::settle`](crate::FileStorage::settle).
+    pub fn file_recovery(&self) -> Option<&FileRecovery> {
+        self.0.file_recovery.as_deref()
+    }
+
     /// The node's own reason, for example `HARNESS_SESSION_NOT_OWNED`.
     pub fn remote_code(&self) -> Option<&str> {
         self.0.remote_code.as_deref()
@@ -149,6 +166,17 @@ impl Error {
 
     pub(crate) fn with_recovery(self, recovery: Recovery) -> Self {
         self.edit(|data| data.recovery = Some(recovery))
+    }
+
+    pub(crate) fn with_operation_id(self, operation_id: OperationId) -> Self {
+        self.edit(|data| data.operation_id = Some(operation_id))
+    }
+
+    pub(crate) fn with_file_recovery(self, recovery: FileRecovery) -> Self {
+        self.edit(|data| {
+            data.operation_id = Some(recovery.operation_id.clone());
+            data.file_recovery = Some(Box::new(recovery));
+        })
     }
 
     pub(crate) fn with_remote_code(self, code: impl Into<String>) -> Self {

@@ -120,6 +120,13 @@ impl std::fmt::Debug for HttpRequest {
     }
 }
 
+impl HttpRequest {
+    /// What is left of a request whose parts were taken.
+    pub(crate) fn empty() -> Self {
+        Self { method: Method::Get, url: String::new(), headers: Vec::new(), body: None }
+    }
+}
+
 /// The head of a response, and its body to be read.
 pub struct HttpResponse {
     /// The status.
@@ -169,6 +176,10 @@ pub enum HostError {
     /// No connection, or it broke. The text is the platform's, without addresses, headers or bodies.
     #[error("{0}")]
     Network(String),
+    /// There is no connection, and the platform is sure that nothing was sent. The text is as that of
+    /// [`Network`](Self::Network). Platforms that cannot tell never give this.
+    #[error("{0}")]
+    Unreachable(String),
     /// The server answered with a redirect, which is refused.
     #[error("the server answered with a redirect, which is refused")]
     Redirect,

@@ -23,6 +23,7 @@ mod client;
 mod config;
 mod credentials;
 mod discovery;
+mod dispatch;
 mod error;
 mod files;
 mod harness;
@@ -38,7 +39,10 @@ pub use client::{Client, DiscoverOptions};
 pub use config::{ClientConfig, Connection, FileConnection};
 pub use credentials::{CredentialResolver, CredentialRestore, Secret};
 pub use error::{Error, Result, Retry};
-pub use files::{FileClient, FileContent, ReadOptions, ReadStream, StatFuture};
+pub use files::{
+    FileChange, FileClient, FileCommitted, FileContent, FileMutationOptions, FileMutations, FileRecovery, FileStorage,
+    ReadOptions, ReadStream, SeqClient, StatFuture, Upload,
+};
 pub use harness::{
     Committed, EventSnapshot, HarnessClient, HistoryOptions, ListOptions, MutationOptions, OutputLoadOptions,
     OutputReadOptions, ReceiptView, Subscription, TopicChange, TopicState,
@@ -53,13 +57,16 @@ pub use cells_protocol::commands::{
 pub use cells_protocol::discovery::{CellsDescriptor, DiscoveryDocument, EventsAnnouncement, ReceiptsAnnouncement};
 pub use cells_protocol::error::{ErrorKind, Outcome};
 pub use cells_protocol::events::{EventCursor, HarnessEvent, NativeMessage};
+pub use cells_protocol::file_receipts::FileReceipt;
 pub use cells_protocol::files::{EntriesPage, FileEntry, FileKind, FileStat};
 pub use cells_protocol::harness::{
     AttachmentKind, HarnessCapabilities, HistoryPage, Profile, Profiles, Session, SessionInfo, SessionPage, Turn,
     TurnResult, TurnStarted, Workspace,
 };
 pub use cells_protocol::ids::{
-    Alias, CommandName, Epoch, EventEpoch, InvalidId, NativeId, PrincipalId, ProfileId, ProjectId, RequestId, ServerId,
-    Sha256Hex, WorkspaceId,
+    Alias, CommandName, Epoch, EventEpoch, InvalidId, NativeId, OperationId, PrincipalId, ProfileId, ProjectId,
+    RequestId, ServerId, Sha256Hex, WorkspaceId,
 };
+pub use cells_protocol::mutations::ReplaceCondition;
 pub use cells_protocol::receipts::{Recovery, Scope};
+pub use cells_protocol::seq::{SeqChange, SeqEntry, SeqSnapshot};

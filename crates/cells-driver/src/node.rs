@@ -7,7 +7,8 @@ use cells_protocol::endpoint::Endpoint;
 use cells_protocol::error::ErrorKind;
 use cells_protocol::harness::Profiles;
 
-use crate::cancellation::{CancelHandle, Cancellation};
+use crate::budget::{Budget, closed};
+use crate::cancellation::{CancelHandle, Cancellation, OperationOptions};
 use crate::client::Core;
 use crate::config::Binding;
 use crate::error::{Error, Result};
@@ -39,16 +40,32 @@ impl Node {
 pub(crate) struct Link {
     pub(crate) core: Arc<Core>,
     pub(crate) node: Arc<Node>,
+    /// Cancelled when what the calls are made through is closed, if it can be.
+    pub(crate) closed: Option<Cancellation>,
 }
 
 impl Link {
     /// Fails after the client was disposed of, and after the node refused the pinned authorization.
     pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
         self.core.check_open(operation)?;
+        if self.closed.as_ref().is_some_and(Cancellation::is_cancelled) {
+            return Err(closed(operation));
+        }
         if self.node.revoked.is_cancelled() {
             return Err(authorization_changed(operation));
         }
         Ok(())
+    }
+
+    /// The same link for something that can be closed, and what closes it.
+    pub(crate) fn closable(&self) -> (CancelHandle, Self) {
+        let (close, closed) = Cancellation::new();
+        (close, Self { closed: Some(closed), ..self.clone() })
+    }
+
+    /// Starts the budget of one call.
+    pub(crate) fn budget(&self, options: &OperationOptions) -> Budget {
+        self.core.budget(options).closed_by(self.closed.clone())
     }
 
     /// Closes this binding for good: the node said `AUTHORIZATION_CHANGED`.

@@ -96,7 +96,7 @@ impl Link {
     pub(crate) async fn send(&self, operation: &'static str, request: HttpRequest) -> Result<HttpResponse> {
         let sent = self.core.host.send(request).await;
         let response = sent.map_err(|error| match &error {
-            HostError::Network(problem) => {
+            HostError::Network(problem) | HostError::Unreachable(problem) => {
                 let origin = self.node.binding.endpoint.origin();
                 let message = format!("{operation} could not reach the node at {origin}: {problem}");
                 Error::new(ErrorKind::Io, CONNECT, message).with_source(error)
@@ -212,7 +212,7 @@ pub(crate) fn is_success(status: u16) -> bool {
 /// The error that a failure of the platform stands for. Never `ENOENT`: a network that fails says nothing of files.
 pub(crate) fn host_error(operation: &'static str, error: HostError) -> Error {
     match &error {
-        HostError::Network(problem) => {
+        HostError::Network(problem) | HostError::Unreachable(problem) => {
             let message = format!("{operation} lost the connection to the node: {problem}");
             Error::new(ErrorKind::Io, CONNECT, message)
         }

@@ -16,6 +16,9 @@
 
 pub mod backoff;
 pub mod event_topic;
+pub mod file_writes;
 pub mod output_pages;
+pub mod process;
 pub mod receipts;
+pub mod source_pool;
 pub mod stat_batch;

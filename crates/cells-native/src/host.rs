@@ -140,6 +140,9 @@ fn network(error: &reqwest::Error) -> HostError {
     if error.is_redirect() {
         return HostError::Redirect;
     }
+    if error.is_connect() {
+        return HostError::Unreachable(innermost(error));
+    }
     HostError::Network(innermost(error))
 }
 

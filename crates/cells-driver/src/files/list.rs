@@ -21,7 +21,7 @@ pub(super) async fn list(
     if cursor.is_some_and(|cursor| cursor.len() > CURSOR_MAX_BYTES) {
         return Err(Error::invalid(LIST, format!("the cursor is longer than {CURSOR_MAX_BYTES} bytes")));
     }
-    let budget = files.link.core.budget(options);
+    let budget = files.link.budget(options);
     budget
         .run(LIST, async {
             let mut url = files.url_of("entries", path).await?;

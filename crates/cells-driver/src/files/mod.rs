@@ -3,21 +3,28 @@
 mod content;
 mod list;
 mod read;
+mod seq;
 mod stat;
+mod storage;
 mod stream;
+mod write;
 
 use std::sync::Arc;
 
 use cells_protocol::endpoint::push_query;
-use cells_protocol::files::{EntriesPage, FileStat};
+use cells_protocol::files::{EntriesPage, FileKind, FileStat};
 use cells_protocol::ids::Alias;
 use cells_protocol::paths::check_path;
 
 pub use read::{FileContent, ReadOptions};
+pub use seq::SeqClient;
 pub use stat::StatFuture;
+pub use storage::FileStorage;
 pub use stream::ReadStream;
+pub use write::{FileChange, FileCommitted, FileMutationOptions, FileMutations, FileRecovery, Upload};
 
 use crate::cancellation::OperationOptions;
+use crate::discovery::Kept;
 use crate::error::{Error, Result};
 use crate::host::Callback;
 use crate::node::Link;
@@ -34,12 +41,17 @@ struct Files {
     link: Link,
     alias: Alias,
     stats: StatPump,
+    kept: Kept,
 }
 
 impl FileClient {
     pub(crate) fn new(link: Link, alias: Alias) -> Self {
+        Self::opened(link, alias, Kept::default())
+    }
+
+    fn opened(link: Link, alias: Alias, kept: Kept) -> Self {
         let stats = StatPump::new();
-        Self(Arc::new(Files { link, alias, stats }))
+        Self(Arc::new(Files { link, alias, stats, kept }))
     }
 
     /// Attributes of `path`; `None` when it does not exist. A failure is never reported as missing.
@@ -73,6 +85,14 @@ impl FileClient {
     /// nothing has to be asked. It must return quickly.
     pub fn stat_with(&self, path: &str, options: OperationOptions, on_settled: Callback<Result<Option<FileStat>>>) {
         stat::start_with(&self.0, path, options, on_settled);
+    }
+
+    /// What `path` names; `None` when it does not exist. The call is one of the same batch as [`FileClient::stat`].
+    ///
+    /// # Errors
+    /// As [`FileClient::stat`].
+    pub async fn stat_type(&self, path: &str, options: OperationOptions) -> Result<Option<FileKind>> {
+        Ok(self.stat(path, options).await?.map(|stat| stat.kind))
     }
 
     /// One page of the directory `path`: at most 512 entries, sorted by the bytes of their names. Pass `next_cursor` of a

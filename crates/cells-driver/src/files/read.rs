@@ -39,7 +39,7 @@ pub(super) async fn read(files: &Files, path: &str, options: &ReadOptions) -> Re
     if range.length == Some(0) {
         return Ok(FileContent { data: Bytes::new(), revision: None });
     }
-    let budget = files.link.core.budget(&options.operation);
+    let budget = files.link.budget(&options.operation);
     budget
         .run(READ, async {
             let if_revision = options.if_revision.as_deref();

@@ -66,7 +66,7 @@ pub(super) async fn open(files: &FileClient, path: &str, options: ReadOptions) -
     let (before, content) = if range.length == Some(0) {
         (None, empty)
     } else {
-        let budget = link.core.budget(&options.operation);
+        let budget = link.budget(&options.operation);
         let open = open_first(files, path, range, options.if_revision.as_deref(), &options.operation, &budget);
         budget.run(READ_STREAM, open).await?
     };
@@ -123,7 +123,7 @@ impl ReadStream {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
-        let budget = self.files.0.link.core.budget(&self.options);
+        let budget = self.files.0.link.budget(&self.options);
         let result = budget.run(READ_STREAM, self.advance(&budget)).await;
         if let Err(error) = &result {
             self.failed = Some(error.clone());

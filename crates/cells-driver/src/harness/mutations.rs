@@ -1,7 +1,5 @@
 //! Mutations: one request id, one HTTP request, one honest outcome (`cells-0.4.md` §11.2).
 
-use std::sync::{Arc, Mutex};
-
 use cells_machines::receipts::{CallVerdict, Observation, classify_call};
 use cells_protocol::error::{ErrorKind, Outcome, kind_of_tool_code};
 use cells_protocol::harness::{SessionInfo, TurnStarted};
@@ -15,12 +13,12 @@ use serde_json::{Value, json};
 use super::reads::known_profiles;
 use crate::budget::Budget;
 use crate::cancellation::OperationOptions;
+use crate::dispatch::{Gate, GiveUpOnDrop, new_uuid};
 use crate::error::{Error, Result};
 use crate::host::{Callback, HttpRequest};
 use crate::mcp::{McpCall, McpFailure};
 use crate::node::Link;
 use crate::run::stopped;
-use crate::sync::lock;
 
 /// Options of a mutation.
 #[derive(Default)]
@@ -161,7 +159,7 @@ pub(super) async fn mutate_within(
         let arguments = arguments?;
         let profiles = known_profiles(link).await?;
         let url = link.mcp_url().await?;
-        let request_id = new_request_id(link, tool)?;
+        let request_id = RequestId::new(new_uuid(&link.core, tool)?).map_err(|error| Error::invalid(tool, error))?;
         let recovery =
             Recovery { profile_id: profile_id.clone(), epoch: profiles.epoch.clone(), request_id, scope: None };
         let call = link.tool_call(url.without_trailing_slash(), tool, &with_identity(arguments, &recovery));
@@ -171,16 +169,16 @@ pub(super) async fn mutate_within(
     let prepared = budget.run(tool, prepare).await.map_err(not_started)?;
     let recovery = prepared.recovery.clone();
 
-    let stage = Arc::new(Mutex::new(Stage::Waiting));
+    let gate = Gate::new();
     let (sender, receiver) = oneshot::channel();
-    let task = follow(link.clone(), tool, prepared, Arc::clone(&stage), on_dispatch, sender);
+    let task = follow(link.clone(), tool, prepared, gate.clone(), on_dispatch, sender);
     link.core.spawner.spawn(tool, Box::pin(task)).map_err(not_started)?;
-    let _guard = GiveUpOnDrop(&stage);
+    let _guard = GiveUpOnDrop(&gate);
     let reply = budget.run(tool, async { receiver.await.map_err(|_| stopped(tool)) }).await;
     match reply {
         Ok(Ok(receipt)) => settle(tool, Observation::Receipt(receipt), None, recovery),
         Ok(Err(failure)) => settle(tool, failure.observation, Some(failure.error), recovery),
-        Err(error) if give_up(&stage) => Err(not_started(error)),
+        Err(error) if gate.give_up() => Err(not_started(error)),
         Err(error) => Err(error.with_outcome(Outcome::Unknown).with_recovery(recovery)),
     }
 }
@@ -192,53 +190,18 @@ struct Prepared {
     request: HttpRequest,
 }
 
-/// Whether a mutation may still be held back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// Not sent.
-    Waiting,
-    /// Its caller is gone: it must not be sent.
-    GivenUp,
-    /// On its way, whatever its caller does.
-    Sent,
-}
-
-/// Holds the mutation back if it was not sent; true if so.
-fn give_up(stage: &Mutex<Stage>) -> bool {
-    let mut stage = lock(stage);
-    match *stage {
-        Stage::Waiting | Stage::GivenUp => {
-            *stage = Stage::GivenUp;
-            true
-        }
-        Stage::Sent => false,
-    }
-}
-
-struct GiveUpOnDrop<'a>(&'a Mutex<Stage>);
-
-impl Drop for GiveUpOnDrop<'_> {
-    fn drop(&mut self) {
-        give_up(self.0);
-    }
-}
-
 /// Sends the mutation and waits for its reply, in [`Run`](crate::Run): its caller may be gone by then.
 async fn follow(
     link: Link,
     tool: &'static str,
     prepared: Prepared,
-    stage: Arc<Mutex<Stage>>,
+    gate: Gate,
     on_dispatch: Option<Callback<Recovery>>,
     sender: oneshot::Sender<Result<Receipt, McpFailure>>,
 ) {
     let Prepared { recovery, call, request } = prepared;
-    {
-        let mut stage = lock(&stage);
-        if *stage != Stage::Waiting {
-            return;
-        }
-        *stage = Stage::Sent;
+    if !gate.pass() {
+        return;
     }
     if let Some(on_dispatch) = on_dispatch {
         on_dispatch(recovery.clone());
@@ -303,21 +266,6 @@ fn session(result: &Value, _: &Recovery) -> Result<SessionInfo, Malformed> {
 /// The result is the native agent's own reply, which says nothing.
 fn nothing(Committed { recovery, .. }: Committed<Value>) -> Committed<()> {
     Committed { value: (), recovery }
-}
-
-/// A lowercase UUID of version 4 (`cells-0.4.md` §0.4).
-fn new_request_id(link: &Link, tool: &'static str) -> Result<RequestId> {
-    let mut bytes: [u8; 16] = link.core.random(tool)?;
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    let mut text = String::with_capacity(36);
-    for (index, byte) in bytes.into_iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            text.push('-');
-        }
-        text.push_str(&format!("{byte:02x}"));
-    }
-    RequestId::new(text).map_err(|error| Error::invalid(tool, error))
 }
 
 /// How long a request is followed when its caller has gone. A node answers after at most 25 s.

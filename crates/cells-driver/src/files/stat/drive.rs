@@ -177,7 +177,7 @@ impl Drop for Driver {
 
 /// Sends one stat request. POST is never sent twice.
 async fn ask(files: &Files, paths: Vec<Box<str>>, budget_ms: u64) -> Result<Vec<StatResult>> {
-    let budget = files.link.core.budget(&OperationOptions { timeout_ms: Some(budget_ms), cancel: None });
+    let budget = files.link.budget(&OperationOptions { timeout_ms: Some(budget_ms), cancel: None });
     let n_paths = paths.len();
     let body = to_vec(&StatRequest { paths: paths.into_iter().map(String::from).collect() });
     budget
