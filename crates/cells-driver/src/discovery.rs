@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cells_protocol::capabilities::{Exports, ServerCapabilities};
-use cells_protocol::discovery::{CAPABILITY_TOOLS, CellsDescriptor, DiscoverResult, find_document};
+use cells_protocol::discovery::{CAPABILITY_TOOLS, CellsDescriptor, find_document};
 use cells_protocol::endpoint::Endpoint;
 use cells_protocol::error::ErrorKind;
 use cells_protocol::ids::ServerId;
-use cells_protocol::json::{self, Malformed};
+use cells_protocol::json::Malformed;
 use cells_protocol::limits::JSON_REPLY_MAX_BYTES;
 use cells_protocol::mcp::ToolPage;
 use serde_json::{Value, json};
@@ -146,16 +146,15 @@ impl Link {
         let tool = listed.unwrap_or(CAPABILITY_TOOLS[0]);
         let call = self.tool_call(mcp.without_trailing_slash(), tool, &json!({}));
         let reply = self.ask_unpinned(call, budget).await?;
-        let document: Value = self.tool_value(&reply.call, &reply.body, |bytes| json::parse("the document", bytes))?;
+        let document = self.tool_json(&reply.call, &reply.body)?.into_value();
         descriptor_from(&document, &mcp, tool != CAPABILITY_TOOLS[0])
     }
 
     async fn server_discover(&self, mcp: &Endpoint, budget: &Budget) -> Result<Value> {
         let call = self.mcp_call(mcp.without_trailing_slash(), DISCOVER, "server/discover", None, json!({}));
         let reply = self.ask_unpinned(call, budget).await?;
-        let result = self.rpc_result(&reply.call, &reply.body)?.get().as_bytes();
-        let discovered: DiscoverResult = parsed(DISCOVER, json::parse("the result of server/discover", result))?;
-        Ok(discovered.meta)
+        let result = self.rpc_result(&reply.call, &reply.body)?.object("the result of server/discover");
+        parsed(DISCOVER, result.and_then(|mut result| result.value("_meta")))
     }
 
     /// The newest capability tool that the node lists.
@@ -166,8 +165,8 @@ impl Link {
             let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
             let call = self.mcp_call(mcp.without_trailing_slash(), DISCOVER, "tools/list", None, params);
             let reply = self.ask_unpinned(call, budget).await?;
-            let result = self.rpc_result(&reply.call, &reply.body)?.get().as_bytes();
-            let page: ToolPage = parsed(DISCOVER, json::parse("the list of tools", result))?;
+            let result = self.rpc_result(&reply.call, &reply.body)?.object("the list of tools");
+            let page = parsed(DISCOVER, result.and_then(|mut result| ToolPage::read(&mut result)))?;
             names.extend(page.tools.into_iter().map(|tool| tool.name));
             if names.iter().any(|name| name == CAPABILITY_TOOLS[0]) || page.next_cursor.is_none() {
                 return Ok(CAPABILITY_TOOLS.into_iter().find(|tool| names.iter().any(|name| name == tool)));

@@ -70,3 +70,8 @@ pub use cells_protocol::ids::{
 pub use cells_protocol::mutations::ReplaceCondition;
 pub use cells_protocol::receipts::{Recovery, Scope};
 pub use cells_protocol::seq::{SeqChange, SeqEntry, SeqSnapshot};
+
+/// How the types of the wire are read, for adapters that get them as JSON.
+pub mod json {
+    pub use cells_protocol::json::{Json, Malformed, Object};
+}

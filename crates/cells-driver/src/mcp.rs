@@ -3,11 +3,10 @@
 use bytes::Bytes;
 use cells_machines::receipts::Observation;
 use cells_protocol::error::{ErrorKind, kind_of_tool_code};
-use cells_protocol::json::Malformed;
+use cells_protocol::json::{Json, Malformed, Object};
 use cells_protocol::limits::{ERROR_BODY_MAX_BYTES, MCP_REPLY_MAX_BYTES};
 use cells_protocol::mcp::{self, ClientInfo, Reply, RpcError, ToolFailure, ToolResult, error_of_body, is_answer};
 use cells_protocol::text::prefix;
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::budget::Budget;
@@ -78,16 +77,17 @@ impl Link {
         McpCall { call, id }
     }
 
-    /// Calls a tool that reads, and parses its value.
+    /// Calls a tool that reads. `read` reads its value, which errors call `what`.
     pub(crate) async fn read_tool<T>(
         &self,
         tool: &'static str,
         arguments: Value,
         budget: &Budget,
-        parse: impl FnOnce(&[u8]) -> Result<T, Malformed>,
+        what: &'static str,
+        read: impl FnOnce(&mut Object<'_>) -> Result<T, Malformed>,
     ) -> Result<T> {
         let (call, reply) = self.ask_tool(tool, arguments, budget).await?;
-        Ok(self.tool_value(&call, &reply, parse)?)
+        Ok(self.tool_value(&call, &reply, what, read)?)
     }
 
     /// The part of [`Self::read_tool`] that is the same for every type.
@@ -128,7 +128,7 @@ impl Link {
     }
 
     /// The result in the JSON-RPC message `reply`.
-    pub(crate) fn rpc_result<'a>(&self, call: &McpCall, reply: &'a [u8]) -> Result<&'a RawValue, McpFailure> {
+    pub(crate) fn rpc_result<'a>(&self, call: &McpCall, reply: &'a [u8]) -> Result<Json<'a>, McpFailure> {
         match Reply::parse(reply, &call.id).map_err(|error| malformed(call.call.operation, error))? {
             Reply::Error(error) => Err(McpFailure {
                 observation: Observation::RpcError { code: error.code },
@@ -138,22 +138,28 @@ impl Link {
         }
     }
 
-    /// The value of the tool result in the JSON-RPC message `reply`, parsed by `parse`.
-    pub(crate) fn tool_value<T>(
-        &self,
-        call: &McpCall,
-        reply: &[u8],
-        parse: impl FnOnce(&[u8]) -> Result<T, Malformed>,
-    ) -> Result<T, McpFailure> {
+    /// The value of the tool result in the JSON-RPC message `reply`.
+    pub(crate) fn tool_json<'a>(&self, call: &McpCall, reply: &'a [u8]) -> Result<Json<'a>, McpFailure> {
         let operation = call.call.operation;
-        let result = self.rpc_result(call, reply)?;
-        match ToolResult::parse(result).map_err(|error| malformed(operation, error))? {
-            ToolResult::Value(value) => parse(value.get().as_bytes()).map_err(|error| malformed(operation, error)),
+        match ToolResult::read(self.rpc_result(call, reply)?).map_err(|error| malformed(operation, error))? {
+            ToolResult::Value(value) => Ok(value),
             ToolResult::Failed(ToolFailure { code, .. }) => {
                 let error = tool_error(operation, code.as_deref());
                 Err(McpFailure { observation: Observation::ToolError { code }, error })
             }
         }
+    }
+
+    /// The value of the tool result in the JSON-RPC message `reply`, read by `read`; errors call it `what`.
+    pub(crate) fn tool_value<T>(
+        &self,
+        call: &McpCall,
+        reply: &[u8],
+        what: &'static str,
+        read: impl FnOnce(&mut Object<'_>) -> Result<T, Malformed>,
+    ) -> Result<T, McpFailure> {
+        let value = self.tool_json(call, reply)?.object(what).and_then(|mut object| read(&mut object));
+        value.map_err(|error| malformed(call.call.operation, error))
     }
 
     async fn refusal(&self, operation: &'static str, response: HttpResponse) -> McpFailure {

@@ -1,8 +1,9 @@
 //! Authorization snapshots and the headers that pin a request to one (`cells-0.4.md` §1.4).
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 use crate::ids::{PrincipalId, is_id};
+use crate::json::{self, Json, Malformed, Object};
 use crate::limits::SAFE_INTEGER_MAX;
 
 /// Header that names the principal a request is meant for.
@@ -11,7 +12,7 @@ pub const PRINCIPAL_HEADER: &str = "x-fsagent-principal";
 pub const PRINCIPAL_REVISION_HEADER: &str = "x-fsagent-principal-revision";
 
 /// Who the node says the caller is, and which version of the grants holds.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuthorizationSnapshot {
     /// Stable name of the principal.
@@ -23,6 +24,27 @@ pub struct AuthorizationSnapshot {
 }
 
 impl AuthorizationSnapshot {
+    /// Reads a snapshot.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            principal_id: object.id("principalId")?,
+            anonymous: object.boolean("anonymous")?,
+            revision: match object.required("revision")? {
+                Json::String(text) if is_id(&text) => GrantRevision::Text(text.into()),
+                Json::Number(number) => match number.as_u64() {
+                    Some(number) if number <= SAFE_INTEGER_MAX => GrantRevision::Number(number),
+                    Some(_) | None => return Err(object.wrong("revision")),
+                },
+                Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => {
+                    return Err(object.wrong("revision"));
+                }
+            },
+        })
+    }
+
     /// The two headers that pin a request to this snapshot.
     pub fn headers(&self) -> [(&'static str, String); 2] {
         [
@@ -33,8 +55,7 @@ impl AuthorizationSnapshot {
 }
 
 /// Version of a principal's grants: a string from today's nodes, an integer from older ones. Compared by type and value.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "RawRevision", into = "RawRevision")]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GrantRevision {
     /// An identifier.
     Text(Box<str>),
@@ -51,31 +72,13 @@ impl std::fmt::Display for GrantRevision {
     }
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum RawRevision {
-    Text(String),
-    Number(u64),
-}
-
-impl TryFrom<RawRevision> for GrantRevision {
-    type Error = &'static str;
-    fn try_from(raw: RawRevision) -> Result<Self, Self::Error> {
-        match raw {
-            RawRevision::Text(text) if is_id(&text) => Ok(Self::Text(text.into())),
-            RawRevision::Number(number) if number <= SAFE_INTEGER_MAX => Ok(Self::Number(number)),
-            RawRevision::Text(_) | RawRevision::Number(_) => {
-                Err("revision is neither an identifier nor a safe integer")
-            }
+impl Serialize for GrantRevision {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Number(number) => serializer.serialize_u64(*number),
         }
     }
 }
 
-impl From<GrantRevision> for RawRevision {
-    fn from(revision: GrantRevision) -> Self {
-        match revision {
-            GrantRevision::Text(text) => Self::Text(text.into()),
-            GrantRevision::Number(number) => Self::Number(number),
-        }
-    }
-}
+json::deserialize_by_read!(AuthorizationSnapshot);

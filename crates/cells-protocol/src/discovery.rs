@@ -1,12 +1,12 @@
 //! The discovery document of `server/discover` and of the capability tools (`cells-0.4.md` §1.1–1.2).
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::authorization::AuthorizationSnapshot;
 use crate::endpoint::Endpoint;
 use crate::ids::ServerId;
-use crate::json::{self, Malformed, Object, safe_integer, to_vec};
+use crate::json::{Json, Malformed, Object};
 use crate::limits::DISCOVERY_MAX_BYTES;
 
 /// Key of the document in the `_meta` of `server/discover`.
@@ -22,7 +22,7 @@ const WHAT: &str = "the discovery document";
 const EVENTS_VERSION: u64 = 1;
 
 /// The document as it stands on the wire.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DiscoveryDocument {
     /// Always 1.
@@ -30,63 +30,106 @@ pub struct DiscoveryDocument {
     /// Reference to the file HTTP endpoint, relative to the MCP URL.
     pub http_endpoint: String,
     /// Identity of the installation. The member must be present; it may be null.
-    #[serde(deserialize_with = "Option::deserialize")]
     pub server_id: Option<ServerId>,
     /// Always `fs-agent-http-v1`.
     pub file_protocol: String,
     /// A harness profile is visible to this principal.
     pub harness: bool,
     /// The project catalog is enabled.
-    #[serde(default)]
     pub projects: bool,
     /// Protocol of the project tools.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub project_protocol: Option<String>,
     /// The sync store is enabled.
-    #[serde(default)]
     pub sync: bool,
     /// Directory sync is enabled.
-    #[serde(default)]
     pub directory_sync: bool,
     /// 2 = direction, compare, resolve and browse.
-    #[serde(default = "one", deserialize_with = "safe_integer")]
     pub directory_sync_version: u64,
     /// Directories can be watched.
-    #[serde(default)]
     pub file_watch: bool,
     /// Projects can be searched.
-    #[serde(default)]
     pub file_search: bool,
     /// 2 or more = mode `name` and scope `directory`.
-    #[serde(default = "one", deserialize_with = "safe_integer")]
     pub file_search_version: u64,
     /// Keyword queries.
-    #[serde(default)]
     pub search_keywords: bool,
     /// Harness search mode `prompt`.
-    #[serde(default)]
     pub search_prompts: bool,
     /// Execution settings of projects.
-    #[serde(default)]
     pub project_execution_environment: bool,
     /// The shared event stream.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<EventsAnnouncement>,
     /// Durable receipts.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub receipts: Option<ReceiptsAnnouncement>,
     /// Who the node says the caller is.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "present")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization: Option<AuthorizationSnapshot>,
 }
 
+impl DiscoveryDocument {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        let version_of = |version: Option<Json<'_>>| match version {
+            None => Ok(1),
+            Some(version) => {
+                version.safe_integer().ok_or_else(|| Malformed::new(WHAT, "has a feature version that is not one"))
+            }
+        };
+        Ok(Self {
+            version: object.integer("version")?,
+            http_endpoint: object.string("httpEndpoint")?,
+            server_id: match object.nullable_string("serverId")? {
+                Some(id) => Some(ServerId::new(id).map_err(|_| object.wrong("serverId"))?),
+                None => None,
+            },
+            file_protocol: object.string("fileProtocol")?,
+            harness: object.boolean("harness")?,
+            projects: object.flag("projects")?,
+            project_protocol: match object.member("projectProtocol")? {
+                None => None,
+                Some(Json::String(protocol)) => Some(protocol.into_owned()),
+                Some(_) => return Err(object.wrong("projectProtocol")),
+            },
+            sync: object.flag("sync")?,
+            directory_sync: object.flag("directorySync")?,
+            directory_sync_version: version_of(object.member("directorySyncVersion")?)?,
+            file_watch: object.flag("fileWatch")?,
+            file_search: object.flag("fileSearch")?,
+            file_search_version: version_of(object.member("fileSearchVersion")?)?,
+            search_keywords: object.flag("searchKeywords")?,
+            search_prompts: object.flag("searchPrompts")?,
+            project_execution_environment: object.flag("projectExecutionEnvironment")?,
+            events: match object.object_if_present("events")? {
+                Some(mut events) => Some(EventsAnnouncement::read(&mut events)?),
+                None => None,
+            },
+            receipts: match object.object_if_present("receipts")? {
+                Some(mut receipts) => Some(ReceiptsAnnouncement::read(&mut receipts)?),
+                None => None,
+            },
+            authorization: match object.object_if_present("authorization")? {
+                Some(mut snapshot) => Some(AuthorizationSnapshot::read(&mut snapshot)?),
+                None => None,
+            },
+        })
+    }
+}
+
 /// Announcement of the shared event stream.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct EventsAnnouncement {
     /// 1 = `cells-0.4.md` §2.
     pub version: u64,
     /// Reference relative to the HTTP endpoint.
     pub endpoint: String,
+}
+
+impl EventsAnnouncement {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self { version: object.integer("version")?, endpoint: object.string("endpoint")? })
+    }
 }
 
 /// Announcement of durable receipts.
@@ -108,8 +151,6 @@ impl ReceiptsAnnouncement {
     }
 }
 
-json::deserialize_by_read!(ReceiptsAnnouncement);
-
 /// A node, as discovery described it: defaults filled in, addresses absolute.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -130,10 +171,11 @@ impl CellsDescriptor {
     /// [`Malformed`] when a member is missing or wrong, when the document is larger than 64 KiB, or when an address leads
     /// to another origin. A document that is present but wrong must not be bypassed.
     pub fn from_document(document: &Value, mcp: &Endpoint, legacy: bool) -> Result<Self, Malformed> {
-        if to_vec(document).len() > DISCOVERY_MAX_BYTES {
+        let mut object = Json::of(document).object(WHAT)?;
+        if object.compact_bytes() > DISCOVERY_MAX_BYTES {
             return Err(Malformed::new(WHAT, "is larger than 64 KiB"));
         }
-        let mut document: DiscoveryDocument = json::convert(WHAT, document)?;
+        let mut document = DiscoveryDocument::read(&mut object)?;
         if document.version != 1 {
             return Err(Malformed::new(WHAT, "has another version than 1"));
         }
@@ -170,25 +212,8 @@ impl CellsDescriptor {
     }
 }
 
-/// The result of `server/discover`, as far as discovery needs it.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct DiscoverResult {
-    /// Holds the document, see [`find_document`].
-    #[serde(default, rename = "_meta")]
-    pub meta: Value,
-}
-
 /// Picks the document out of the `_meta` of `server/discover`: the first key present, with whether it is a legacy key.
 pub fn find_document(meta: &Value) -> Option<(&Value, bool)> {
     let current = meta.get(DISCOVERY_KEY).map(|document| (document, false));
     current.or_else(|| LEGACY_DISCOVERY_KEYS.iter().find_map(|key| meta.get(*key)).map(|document| (document, true)))
-}
-
-fn one() -> u64 {
-    1
-}
-
-/// An optional member that, when present, must not be null.
-fn present<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }

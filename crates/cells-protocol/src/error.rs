@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::json::Object;
 use crate::text::is_code;
 
 macro_rules! kinds {
@@ -115,11 +116,8 @@ pub fn kind_of_reply(code: Option<&str>, status: u16) -> ErrorKind {
 
 /// The code in the body of a failing HTTP reply. Proxies answer with anything, so a body without one is no error.
 pub fn code_of_body(body: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Body {
-        code: String,
-    }
-    serde_json::from_slice(body).ok().map(|body: Body| body.code).filter(|code| is_code(code))
+    let code = Object::parse("the error body", body).ok()?.string("code").ok()?;
+    is_code(&code).then_some(code)
 }
 
 /// The kind that a status alone gives.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::authorization::AuthorizationSnapshot;
 use crate::ids::{ClientId, EventEpoch, ProfileId, ServerId, TopicId};
-use crate::json::{self, Malformed, Object, lenient, optional_safe_integer, safe_integer};
+use crate::json::{self, Malformed, Object};
 use crate::limits::{EVENTS_PER_FRAME_MAX, HEARTBEAT_MAX_MS, HEARTBEAT_MIN_MS};
 use crate::receipts::Scope;
 use crate::text::is_code;
@@ -84,33 +84,47 @@ pub enum TopicKind {
 }
 
 /// One event of a ring.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HarnessEvent {
     /// Its sequence number; rings start at 1 and step by 1.
-    #[serde(deserialize_with = "safe_integer")]
     pub seq: u64,
     /// When it happened, in Unix milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_safe_integer")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<u64>,
     /// The native notification or request.
     pub message: NativeMessage,
 }
 
+impl HarnessEvent {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            seq: object.integer("seq")?,
+            timestamp: object.optional_integer("timestamp")?,
+            message: NativeMessage::read(&mut object.object("message")?)?,
+        })
+    }
+}
+
 /// A native notification (`method`, `params`) or request (with `id`).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NativeMessage {
     /// Identity of a request; compared as JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<Value>,
     /// For example `turn/started`.
     pub method: String,
     /// The native parameters.
-    #[serde(default)]
     pub params: Value,
 }
 
+impl NativeMessage {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self { id: object.optional_value("id")?, method: object.string("method")?, params: object.value("params")? })
+    }
+}
+
 /// Why a cursor could not be continued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GapReason {
     /// Another ring.
@@ -119,6 +133,11 @@ pub enum GapReason {
     Ahead,
     /// Events after the cursor are gone.
     Evicted,
+}
+
+impl GapReason {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("epoch", Self::Epoch), ("ahead", Self::Ahead), ("evicted", Self::Evicted)];
 }
 
 /// One frame of the stream.
@@ -157,7 +176,7 @@ pub enum Frame {
 }
 
 /// Data of a `ready` frame.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Ready {
     /// Always 1.
@@ -167,21 +186,32 @@ pub struct Ready {
     /// Longest silence of a living stream.
     pub heartbeat_ms: u64,
     /// Identity of the installation.
-    #[serde(default)]
     pub server_id: Option<ServerId>,
     /// Process epoch of the harness service.
-    #[serde(default)]
     pub harness_epoch: Option<String>,
     /// Process epoch of the file service.
-    #[serde(default)]
     pub process_epoch: String,
     /// Who the node says the caller is.
-    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization: Option<AuthorizationSnapshot>,
 }
 
+impl Ready {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            version: object.integer("version")?,
+            stream_id: object.string("streamId")?,
+            heartbeat_ms: object.integer("heartbeatMs")?,
+            server_id: object.optional_id("serverId")?,
+            harness_epoch: object.optional_string("harnessEpoch")?,
+            process_epoch: object.string_or_empty("processEpoch")?,
+            authorization: object.lenient("authorization", AuthorizationSnapshot::read)?,
+        })
+    }
+}
+
 /// Data of an `events` frame.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct EventsFrame {
     /// The topic.
@@ -189,17 +219,31 @@ pub struct EventsFrame {
     /// The ring.
     pub event_epoch: EventEpoch,
     /// Position before the first event.
-    #[serde(deserialize_with = "safe_integer")]
     pub from: u64,
     /// Position after the last event.
-    #[serde(deserialize_with = "safe_integer")]
     pub to: u64,
     /// May be empty, when summary mode dropped them all.
     pub events: Vec<HarnessEvent>,
 }
 
+impl EventsFrame {
+    /// Reads the data; [`Frame::parse`] checks the order besides.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            topic: object.id("topic")?,
+            event_epoch: object.id("eventEpoch")?,
+            from: object.integer("from")?,
+            to: object.integer("to")?,
+            events: object.objects("events", HarnessEvent::read)?,
+        })
+    }
+}
+
 /// Data of a `requests` frame.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RequestsFrame {
     /// The topic.
@@ -207,14 +251,28 @@ pub struct RequestsFrame {
     /// The ring.
     pub event_epoch: EventEpoch,
     /// The position as of which the set is complete.
-    #[serde(deserialize_with = "safe_integer")]
     pub at: u64,
     /// The requests.
     pub requests: Vec<NativeMessage>,
 }
 
+impl RequestsFrame {
+    /// Reads the data.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            topic: object.id("topic")?,
+            event_epoch: object.id("eventEpoch")?,
+            at: object.integer("at")?,
+            requests: object.objects("requests", NativeMessage::read)?,
+        })
+    }
+}
+
 /// Data of an `error` frame.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TopicError {
     /// The topic.
@@ -225,19 +283,44 @@ pub struct TopicError {
     #[serde(rename = "final")]
     pub is_final: bool,
     /// Do not try again before this long.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
 }
 
+impl TopicError {
+    /// Reads the data.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            topic: object.id("topic")?,
+            code: object.string("code")?,
+            is_final: object.boolean("final")?,
+            retry_after_ms: object.optional_integer("retryAfterMs")?,
+        })
+    }
+}
+
 /// Data of a `closing` frame.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Closing {
     /// The node's code.
     pub code: String,
     /// Do not try again before this long.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
+}
+
+impl Closing {
+    /// Reads the data.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self { code: object.string("code")?, retry_after_ms: object.optional_integer("retryAfterMs")? })
+    }
 }
 
 impl Frame {
@@ -248,9 +331,10 @@ impl Frame {
     pub fn parse(event: &str, data: &[u8]) -> Result<Self, Malformed> {
         const WHAT: &str = "the event frame";
         let wrong = |problem: &str| Err(Malformed::new(WHAT, problem));
+        let data = || Object::parse(WHAT, data);
         match event {
             "ready" => {
-                let ready: Ready = json::parse(WHAT, data)?;
+                let ready = Ready::read(&mut data()?)?;
                 if ready.version != 1 {
                     return wrong("has another version than 1");
                 }
@@ -260,27 +344,16 @@ impl Frame {
                 Ok(Self::Ready(ready))
             }
             "open" => {
-                #[derive(Deserialize)]
-                struct Open {
-                    topic: TopicId,
-                    #[serde(default, deserialize_with = "lenient")]
-                    cursor: Option<EventCursor>,
-                }
-                let open: Open = json::parse(WHAT, data)?;
-                Ok(Self::Open { topic: open.topic, cursor: open.cursor })
+                let mut open = data()?;
+                Ok(Self::Open { topic: open.id("topic")?, cursor: open.lenient("cursor", EventCursor::read)? })
             }
             "gap" => {
-                #[derive(Deserialize)]
-                struct Gap {
-                    topic: TopicId,
-                    cursor: EventCursor,
-                    reason: GapReason,
-                }
-                let gap: Gap = json::parse(WHAT, data)?;
-                Ok(Self::Gap { topic: gap.topic, cursor: gap.cursor, reason: gap.reason })
+                let mut gap = data()?;
+                let cursor = EventCursor::read(&mut gap.object("cursor")?)?;
+                Ok(Self::Gap { topic: gap.id("topic")?, cursor, reason: gap.word("reason", GapReason::WORDS)? })
             }
             "events" => {
-                let frame: EventsFrame = json::parse(WHAT, data)?;
+                let frame = EventsFrame::read(&mut data()?)?;
                 if frame.events.len() > EVENTS_PER_FRAME_MAX {
                     return wrong("has more than 128 events");
                 }
@@ -291,14 +364,14 @@ impl Frame {
                 }
                 Ok(Self::Events(frame))
             }
-            "requests" => Ok(Self::Requests(json::parse(WHAT, data)?)),
+            "requests" => Ok(Self::Requests(RequestsFrame::read(&mut data()?)?)),
             "error" => {
-                let error: TopicError = json::parse(WHAT, data)?;
+                let error = TopicError::read(&mut data()?)?;
                 if is_code(&error.code) { Ok(Self::TopicError(error)) } else { wrong("has a code that is not one") }
             }
             "heartbeat" => Ok(Self::Heartbeat),
             "closing" => {
-                let closing: Closing = json::parse(WHAT, data)?;
+                let closing = Closing::read(&mut data()?)?;
                 if is_code(&closing.code) { Ok(Self::Closing(closing)) } else { wrong("has a code that is not one") }
             }
             _ => Ok(Self::Unknown),

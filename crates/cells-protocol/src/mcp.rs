@@ -1,11 +1,9 @@
 //! The narrow part of MCP revision 2026-07-28 that the driver speaks (`harness.md` §1).
 
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::json::{self, Malformed};
+use crate::json::{Json, Malformed, Object};
 use crate::text::is_code;
 
 /// The protocol revision.
@@ -50,19 +48,25 @@ pub fn name_header(name: &str) -> String {
 /// A JSON-RPC reply: a result or an error, never both.
 #[derive(Debug)]
 pub enum Reply<'a> {
-    /// The `result` member, unparsed.
-    Result(&'a RawValue),
+    /// The `result` member.
+    Result(Json<'a>),
     /// The `error` member.
     Error(RpcError),
 }
 
 /// A JSON-RPC error.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RpcError {
     /// The JSON-RPC code.
     pub code: i64,
     /// The server's own words. Shown only after they were shortened to one line.
     pub message: String,
+}
+
+impl RpcError {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self { code: object.signed_integer("code")?, message: object.string("message")? })
+    }
 }
 
 impl<'a> Reply<'a> {
@@ -72,24 +76,20 @@ impl<'a> Reply<'a> {
     /// [`Malformed`] when it is not JSON-RPC 2.0, answers another request, or holds both or neither of result and error.
     pub fn parse(bytes: &'a [u8], id: &str) -> Result<Self, Malformed> {
         const WHAT: &str = "the MCP reply";
-        #[derive(Deserialize)]
-        struct Envelope<'a> {
-            jsonrpc: String,
-            #[serde(default)]
-            id: Value,
-            #[serde(borrow, default)]
-            result: Option<&'a RawValue>,
-            #[serde(default)]
-            error: Option<RpcError>,
-        }
-        let envelope: Envelope<'a> = json::parse(WHAT, bytes)?;
-        if envelope.jsonrpc != "2.0" {
+        let mut envelope = Object::parse(WHAT, bytes)?;
+        if envelope.text("jsonrpc")? != "2.0" {
             return Err(Malformed::new(WHAT, "is not JSON-RPC 2.0"));
         }
-        match (envelope.result, envelope.error) {
+        let answered = envelope.optional("id")?;
+        let is_mine = answered.as_ref().and_then(Json::as_str) == Some(id);
+        let error = match envelope.optional_object("error")? {
+            Some(mut error) => Some(RpcError::read(&mut error)?),
+            None => None,
+        };
+        match (envelope.optional("result")?, error) {
             // A server that could not read the request cannot echo its id.
-            (None, Some(error)) if envelope.id.is_null() || envelope.id == id => Ok(Self::Error(error)),
-            (Some(result), None) if envelope.id == id => Ok(Self::Result(result)),
+            (None, Some(error)) if is_mine || answered.is_none() => Ok(Self::Error(error)),
+            (Some(result), None) if is_mine => Ok(Self::Result(result)),
             (Some(_), Some(_)) => Err(Malformed::new(WHAT, "has both a result and an error")),
             (None, None) => Err(Malformed::new(WHAT, "has neither a result nor an error")),
             (Some(_), None) | (None, Some(_)) => Err(Malformed::new(WHAT, "answers another request")),
@@ -99,31 +99,25 @@ impl<'a> Reply<'a> {
 
 /// Whether a message of a streamed reply answers the request `id`. Others are notifications, or answer somebody else.
 pub fn is_answer(message: &[u8], id: &str) -> bool {
-    #[derive(Deserialize)]
-    struct Peek {
-        #[serde(default)]
-        id: Value,
-        #[serde(default)]
-        method: Option<IgnoredAny>,
-    }
-    serde_json::from_slice(message)
-        .is_ok_and(|peek: Peek| peek.method.is_none() && (peek.id == id || peek.id.is_null()))
+    let read = || {
+        let mut message = Object::parse("the message", message)?;
+        let is_reply = message.optional("method")?.is_none();
+        let id_fits = message.optional("id")?.is_none_or(|answered| answered.as_str() == Some(id));
+        Ok::<bool, Malformed>(is_reply && id_fits)
+    };
+    read().unwrap_or(false)
 }
 
 /// The JSON-RPC error in the body of a failing HTTP reply, if it holds one.
 pub fn error_of_body(body: &[u8]) -> Option<RpcError> {
-    #[derive(Deserialize)]
-    struct Body {
-        error: RpcError,
-    }
-    serde_json::from_slice(body).ok().map(|body: Body| body.error)
+    RpcError::read(&mut Object::parse("the error body", body).ok()?.object("error").ok()?).ok()
 }
 
-/// The result of `tools/call`, read without parsing the copy in `content`.
+/// The result of `tools/call`. The copy in `content` is not looked at.
 #[derive(Debug)]
 pub enum ToolResult<'a> {
-    /// `structuredContent`, unparsed.
-    Value(&'a RawValue),
+    /// `structuredContent`.
+    Value(Json<'a>),
     /// The tool failed.
     Failed(ToolFailure),
 }
@@ -138,56 +132,59 @@ pub struct ToolFailure {
 }
 
 impl<'a> ToolResult<'a> {
-    /// Parses the `result` member of a reply to `tools/call`.
+    /// Reads the `result` member of a reply to `tools/call`.
     ///
     /// # Errors
     /// [`Malformed`] when it is not a complete tool result with structured content.
-    pub fn parse(result: &'a RawValue) -> Result<Self, Malformed> {
+    pub fn read(result: Json<'a>) -> Result<Self, Malformed> {
         const WHAT: &str = "the tool result";
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Raw<'a> {
-            #[serde(default)]
-            result_type: Option<String>,
-            #[serde(default)]
-            is_error: bool,
-            #[serde(borrow, default)]
-            structured_content: Option<&'a RawValue>,
-        }
-        let raw: Raw<'a> = json::parse(WHAT, result.get().as_bytes())?;
-        if raw.result_type.as_deref().is_some_and(|kind| kind != "complete") {
+        let mut result = result.object(WHAT)?;
+        if result.optional_string("resultType")?.is_some_and(|kind| kind != "complete") {
             return Err(Malformed::new(WHAT, "is of a type that this driver did not ask for"));
         }
-        if raw.is_error {
-            #[derive(Default, Deserialize)]
-            struct Failure {
-                #[serde(default)]
-                code: Option<String>,
-                #[serde(default)]
-                outcome: Option<String>,
-            }
-            let failure: Failure =
-                raw.structured_content.and_then(|value| serde_json::from_str(value.get()).ok()).unwrap_or_default();
-            let code = failure.code.filter(|code| is_code(code));
-            return Ok(Self::Failed(ToolFailure { code, outcome: failure.outcome }));
+        let is_error = result.flag("isError")?;
+        match result.optional("structuredContent")? {
+            content if is_error => Ok(Self::Failed(content.and_then(ToolFailure::read).unwrap_or_default())),
+            Some(content) => Ok(Self::Value(content)),
+            None => Err(Malformed::new(WHAT, "has no structured content")),
         }
-        raw.structured_content.map(Self::Value).ok_or_else(|| Malformed::new(WHAT, "has no structured content"))
+    }
+}
+
+impl ToolFailure {
+    fn read(content: Json<'_>) -> Option<Self> {
+        let mut content = content.object("the tool failure").ok()?;
+        let code = content.optional_string("code").ok()?.filter(|code| is_code(code));
+        Some(Self { code, outcome: content.optional_string("outcome").ok()? })
     }
 }
 
 /// The result of `tools/list`, as far as discovery needs it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolPage {
     /// The tools.
     pub tools: Vec<ToolName>,
     /// Asks for the next page.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
+impl ToolPage {
+    /// Reads a page.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            tools: object.objects("tools", |tool| Ok(ToolName { name: tool.string("name")? }))?,
+            next_cursor: object.optional_string("nextCursor")?,
+        })
+    }
+}
+
 /// A listed tool.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ToolName {
     /// Its name.
     pub name: String,

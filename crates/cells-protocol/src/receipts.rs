@@ -1,13 +1,11 @@
 //! Receipts of harness mutations (`harness.md` §2.3, `cells-0.4.md` §11.2 and §12.4).
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::ids::{Epoch, ProfileId, ProjectId, RequestId};
-use crate::json::{self, Malformed, safe_integer};
+use crate::json::{self, Malformed, Object};
 use crate::text::is_code;
-
-const WHAT: &str = "the receipt";
 
 /// What the node says of one mutation.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,41 +27,33 @@ pub enum Receipt {
 }
 
 impl Receipt {
-    /// Parses the receipt of `request_id`.
+    /// Reads the receipt of `request_id`.
     ///
     /// # Errors
     /// [`Malformed`] when it belongs to another request or its outcome and code do not fit together.
-    pub fn parse(bytes: &[u8], request_id: &RequestId) -> Result<Self, Malformed> {
-        #[derive(Deserialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Raw {
-            outcome: String,
-            request_id: String,
-            #[serde(default)]
-            result: Option<Value>,
-            #[serde(default)]
-            code: Option<String>,
+    pub fn read(object: &mut Object<'_>, request_id: &RequestId) -> Result<Self, Malformed> {
+        let what = object.what();
+        let outcome = object.text("outcome")?;
+        if object.text("requestId")? != request_id.as_str() {
+            return Err(Malformed::new(what, "belongs to another request"));
         }
-        let raw: Raw = json::parse(WHAT, bytes)?;
-        if raw.request_id != request_id.as_str() {
-            return Err(Malformed::new(WHAT, "belongs to another request"));
+        let code = object.optional_string("code")?;
+        if code.as_deref().is_some_and(|code| !is_code(code)) {
+            return Err(Malformed::new(what, "has a code that is not one"));
         }
-        if raw.code.as_deref().is_some_and(|code| !is_code(code)) {
-            return Err(Malformed::new(WHAT, "has a code that is not one"));
-        }
-        match (raw.outcome.as_str(), raw.code) {
-            ("committed", _) => Ok(Self::Committed(raw.result.unwrap_or(Value::Null))),
+        match (&*outcome, code) {
+            ("committed", _) => Ok(Self::Committed(object.value("result")?)),
             ("not-committed", Some(code)) => Ok(Self::NotCommitted { code }),
             ("unknown", None) => Ok(Self::Running),
             ("unknown", Some(code)) => Ok(Self::Undetermined { code }),
-            ("not-committed", None) => Err(Malformed::new(WHAT, "is not committed without a code")),
-            _ => Err(Malformed::new(WHAT, "has an outcome that does not exist")),
+            ("not-committed", None) => Err(Malformed::new(what, "is not committed without a code")),
+            _ => Err(Malformed::new(what, "has an outcome that does not exist")),
         }
     }
 }
 
 /// Everything another process needs to ask for the receipt of a mutation. Holds no content and no secret.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Recovery {
     /// The profile.
@@ -73,20 +63,52 @@ pub struct Recovery {
     /// The mutation.
     pub request_id: RequestId,
     /// The project scope it was sent in, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
 }
 
+impl Recovery {
+    /// Reads what [`Recovery`] says of a mutation.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            profile_id: object.id("profileId")?,
+            epoch: object.id("epoch")?,
+            request_id: object.id("requestId")?,
+            scope: match object.optional_object("scope")? {
+                Some(mut scope) => Some(Scope::read(&mut scope)?),
+                None => None,
+            },
+        })
+    }
+}
+
 /// A project scope.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scope {
     /// The project.
     pub project_id: ProjectId,
     /// Its revision.
-    #[serde(deserialize_with = "safe_integer")]
     pub revision: u64,
     /// Attenuated to read-only.
-    #[serde(default)]
     pub read_only: bool,
 }
+
+impl Scope {
+    /// Reads a scope.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            project_id: object.id("projectId")?,
+            revision: object.integer("revision")?,
+            read_only: object.flag("readOnly")?,
+        })
+    }
+}
+
+json::deserialize_by_read!(Recovery, Scope);

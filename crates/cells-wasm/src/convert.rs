@@ -1,9 +1,9 @@
 //! Values across the border: arguments are checked here, results become plain objects.
 
-use cells_driver::{Connection, Error, ErrorKind, FileConnection, Result};
+use cells_driver::json::{Json, Malformed, Object};
+use cells_driver::{AuthorizationSnapshot, Connection, Error, ErrorKind, FileConnection, Result};
 use js_sys::{JSON, JsString, Reflect};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_wasm_bindgen::Serializer;
 use wasm_bindgen::prelude::{JsCast, JsValue};
@@ -50,8 +50,15 @@ impl Argument {
     }
 
     /// An object of the package's types. What is wrong with it is not quoted: it may be a secret in the wrong place.
-    pub(crate) fn typed<T: DeserializeOwned>(&self, value: &JsValue, form: &str) -> Result<T> {
-        serde_wasm_bindgen::from_value(value.clone()).map_err(|_| self.must_be(form))
+    pub(crate) fn typed<T>(
+        &self,
+        value: &JsValue,
+        form: &str,
+        read: fn(&mut Object<'_>) -> Result<T, Malformed>,
+    ) -> Result<T> {
+        let text = json_text(value).ok_or_else(|| self.must_be(form))?;
+        let read = Object::parse(self.name, text.as_bytes()).and_then(|mut object| read(&mut object));
+        read.map_err(|_| self.must_be(form))
     }
 
     /// An identifier; its type says what form it has.
@@ -66,8 +73,9 @@ impl Argument {
 
     /// Anything that JSON can hold.
     pub(crate) fn json(&self, value: &JsValue) -> Result<Value> {
-        let text = JSON::stringify(value).ok().and_then(|text| text.as_string());
-        text.and_then(|text| serde_json::from_str(&text).ok()).ok_or_else(|| self.must_be("a JSON value"))
+        let text = json_text(value).ok_or_else(|| self.must_be("a JSON value"))?;
+        let value = Json::parse(self.name, text.as_bytes()).map_err(|_| self.must_be("a JSON value"))?;
+        Ok(value.into_value())
     }
 
     fn must_be(&self, form: &str) -> Error {
@@ -80,6 +88,10 @@ pub(crate) fn to_js<T: Serialize + ?Sized>(value: &T) -> Result<JsValue> {
     value.serialize(&Serializer::json_compatible()).map_err(|_| {
         Error::new(ErrorKind::Io, "protocol", "the reply holds a number that JavaScript cannot hold exactly")
     })
+}
+
+fn json_text(value: &JsValue) -> Option<String> {
+    JSON::stringify(value).ok()?.as_string()
 }
 
 /// A member of an argument object; `undefined` when the object is absent, or reading it throws.
@@ -114,7 +126,11 @@ pub(crate) fn connection(operation: &'static str, value: &JsValue) -> Result<Con
         authorization: if is_absent(&authorization) {
             None
         } else {
-            Some(argument("connection.authorization").typed(&authorization, "an authorization snapshot")?)
+            Some(argument("connection.authorization").typed(
+                &authorization,
+                "an authorization snapshot",
+                AuthorizationSnapshot::read,
+            )?)
         },
     })
 }

@@ -1,8 +1,8 @@
 //! Agent sessions.
 
 use cells_driver::{
-    CommandName, Committed, HistoryOptions, ListOptions, MutationOptions, NativeId, OperationOptions,
-    OutputLoadOptions, OutputReadOptions, ProfileId, Recovery, Result, WorkspaceId,
+    CommandName, Committed, EventCursor, HistoryOptions, ListOptions, MutationOptions, NativeId, OperationOptions,
+    OutputLoadOptions, OutputReadOptions, OutputRef, ProfileId, Recovery, Result, WorkspaceId,
 };
 use js_sys::{Array, Object, Promise, Reflect, Uint8Array};
 use serde::Serialize;
@@ -90,8 +90,11 @@ impl HarnessClient {
         const OPERATION: &str = "operation";
         promise(OPERATION, options, |operation| {
             let client = self.client.clone();
-            let recovery: Recovery = Argument { operation: OPERATION, name: "recovery" }
-                .typed(recovery, "what an error or a result of a mutation has as `recovery`")?;
+            let recovery: Recovery = Argument { operation: OPERATION, name: "recovery" }.typed(
+                recovery,
+                "what an error or a result of a mutation has as `recovery`",
+                Recovery::read,
+            )?;
             Ok(async move { to_js(&client.operation(&recovery, operation).await?) })
         })
     }
@@ -165,7 +168,11 @@ impl HarnessClient {
             let cursor = if is_absent(cursor) {
                 None
             } else {
-                Some(Argument { operation: OPERATION, name: "cursor" }.typed(cursor, "a cursor that a snapshot gave")?)
+                Some(Argument { operation: OPERATION, name: "cursor" }.typed(
+                    cursor,
+                    "a cursor that a snapshot gave",
+                    EventCursor::read,
+                )?)
             };
             snapshot_to_js(&self.client.event_snapshot(&profile_id, cursor.as_ref()))
         };
@@ -284,7 +291,7 @@ fn native(operation: &'static str, name: &'static str, value: &JsValue) -> Resul
 }
 
 fn output_ref(operation: &'static str, value: &JsValue) -> Result<cells_driver::OutputRef> {
-    Argument { operation, name: "reference" }.typed(value, "the `outputRef` of a command")
+    Argument { operation, name: "reference" }.typed(value, "the `outputRef` of a command", OutputRef::read)
 }
 
 fn mutation_options(operation: &'static str, options: &JsValue, budget: OperationOptions) -> Result<MutationOptions> {

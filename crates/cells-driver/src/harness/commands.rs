@@ -28,7 +28,7 @@ pub(super) async fn commands(
         return Err(not_offered(COMMANDS, profile_id, "slash commands"));
     }
     let arguments = json!({"profileId": profile_id, "sessionId": session_id});
-    link.read_tool(COMMANDS, arguments, &budget, CommandCatalog::parse).await
+    link.read_tool(COMMANDS, arguments, &budget, "the command catalog", CommandCatalog::read).await
 }
 
 pub(super) async fn command(

@@ -4,13 +4,13 @@ use cells_machines::receipts::{CallVerdict, Observation, classify_call};
 use cells_protocol::error::{ErrorKind, Outcome, kind_of_tool_code};
 use cells_protocol::harness::{SessionInfo, TurnStarted};
 use cells_protocol::ids::{NativeId, ProfileId, RequestId, WorkspaceId};
-use cells_protocol::json::{self, Malformed};
+use cells_protocol::json::{Json, Malformed};
 use cells_protocol::limits::PROMPT_MAX_BYTES;
 use cells_protocol::receipts::{Receipt, Recovery};
 use futures::channel::oneshot;
 use serde_json::{Value, json};
 
-use super::reads::known_profiles;
+use super::reads::{RECEIPT, known_profiles};
 use crate::budget::Budget;
 use crate::cancellation::OperationOptions;
 use crate::dispatch::{Gate, GiveUpOnDrop, new_uuid};
@@ -97,7 +97,8 @@ pub(super) async fn turn(
     } else {
         Ok(json!({"sessionId": session_id, "prompt": text}))
     };
-    let started = |result: &Value, _: &Recovery| json::convert("the result of the turn", result);
+    let started =
+        |result: &Value, _: &Recovery| TurnStarted::read(&mut Json::of(result).object("the result of the turn")?);
     mutate(link, TURN, profile_id, arguments, options).await?.decode(TURN, started)
 }
 
@@ -209,7 +210,7 @@ async fn follow(
     let budget = link.core.budget(&OperationOptions { timeout_ms: Some(FOLLOW_MS), cancel: None });
     let exchange = async { Ok(link.exchange(&call, request).await) };
     let reply = match budget.run(tool, exchange).await {
-        Ok(Ok(reply)) => link.tool_value(&call, &reply, |bytes| Receipt::parse(bytes, &recovery.request_id)),
+        Ok(Ok(reply)) => link.tool_value(&call, &reply, RECEIPT, |object| Receipt::read(object, &recovery.request_id)),
         Ok(Err(failure)) => Err(failure),
         Err(error) => Err(McpFailure { observation: Observation::NoReply, error }),
     };
@@ -260,7 +261,7 @@ fn with_identity(mut arguments: Value, recovery: &Recovery) -> Value {
 }
 
 fn session(result: &Value, _: &Recovery) -> Result<SessionInfo, Malformed> {
-    json::convert("the session of the result", result)
+    SessionInfo::read(&mut Json::of(result).object("the session of the result")?)
 }
 
 /// The result is the native agent's own reply, which says nothing.

@@ -4,6 +4,7 @@ use cells_machines::output_pages::{OutputAction, OutputEvent, OutputPages, Outpu
 use cells_protocol::commands::{OutputPage, OutputRef};
 use cells_protocol::error::ErrorKind;
 use cells_protocol::ids::ProfileId;
+use cells_protocol::json::Object;
 use cells_protocol::limits::{OUTPUT_LOAD_DEFAULT_BYTES, OUTPUT_PAGE_MAX_BYTES};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
@@ -138,7 +139,8 @@ async fn fetch(
         "offset": offset,
         "limit": limit,
     });
-    link.read_tool(OUTPUT, arguments, budget, |bytes| OutputPage::parse(bytes, reference, offset, limit)).await
+    let page = |object: &mut Object<'_>| OutputPage::read(object, reference, offset, limit);
+    link.read_tool(OUTPUT, arguments, budget, "the output page", page).await
 }
 
 fn refused(refused: OutputRefused) -> Error {

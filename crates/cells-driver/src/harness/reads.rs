@@ -5,7 +5,6 @@ use std::sync::Arc;
 use cells_protocol::error::{ErrorKind, Outcome};
 use cells_protocol::harness::{HistoryPage, Profile, Profiles, SessionInfo, SessionPage};
 use cells_protocol::ids::{Epoch, NativeId, ProfileId, RequestId};
-use cells_protocol::json;
 use cells_protocol::receipts::{Receipt, Recovery};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -55,7 +54,7 @@ pub struct ReceiptView {
 
 pub(super) async fn profiles(link: &Link, options: &OperationOptions) -> Result<Profiles> {
     let budget = link.core.budget(options);
-    let profiles = link.read_tool(PROFILES, json!({}), &budget, |bytes| json::parse("the profiles", bytes)).await?;
+    let profiles = link.read_tool(PROFILES, json!({}), &budget, "the profiles", Profiles::read).await?;
     let profiles: Arc<Profiles> = Arc::new(profiles);
     link.node.profiles.put(Arc::clone(&profiles));
     Ok((*profiles).clone())
@@ -93,7 +92,7 @@ pub(super) async fn list(link: &Link, profile_id: &ProfileId, options: ListOptio
         arguments["cursor"] = cursor.into();
     }
     let budget = link.core.budget(&options.operation);
-    link.read_tool("harness_sessions", arguments, &budget, |bytes| json::parse("the list of sessions", bytes)).await
+    link.read_tool("harness_sessions", arguments, &budget, "the list of sessions", SessionPage::read).await
 }
 
 pub(super) async fn read(
@@ -107,7 +106,7 @@ pub(super) async fn read(
         arguments["cursor"] = cursor.into();
     }
     let budget = link.core.budget(&options.operation);
-    link.read_tool("harness_session_read", arguments, &budget, |bytes| json::parse("the history page", bytes)).await
+    link.read_tool("harness_session_read", arguments, &budget, "the history page", HistoryPage::read).await
 }
 
 pub(super) async fn inspect(
@@ -118,7 +117,7 @@ pub(super) async fn inspect(
 ) -> Result<SessionInfo> {
     let arguments = json!({"profileId": profile_id, "sessionId": session_id});
     let budget = link.core.budget(options);
-    link.read_tool("harness_session_info", arguments, &budget, |bytes| json::parse("the session", bytes)).await
+    link.read_tool("harness_session_info", arguments, &budget, "the session", SessionInfo::read).await
 }
 
 pub(super) async fn operation(link: &Link, recovery: &Recovery, options: &OperationOptions) -> Result<ReceiptView> {
@@ -132,7 +131,7 @@ pub(super) async fn operation(link: &Link, recovery: &Recovery, options: &Operat
             let call = link.tool_call(url.without_trailing_slash(), OPERATION, &arguments);
             let request = link.prepare_mcp(&call, &budget).await?;
             let reply = link.exchange(&call, request).await?;
-            Ok(link.tool_value(&call, &reply, |bytes| Receipt::parse(bytes, &recovery.request_id))?)
+            Ok(link.tool_value(&call, &reply, RECEIPT, |object| Receipt::read(object, &recovery.request_id))?)
         })
         .await
         .map_err(still_unknown)?;
@@ -165,3 +164,6 @@ fn arguments_of(recovery: &Recovery) -> Value {
 
 const PROFILES: &str = "harness_profiles";
 const OPERATION: &str = "harness_operation";
+
+/// What errors call a receipt.
+pub(super) const RECEIPT: &str = "the receipt";

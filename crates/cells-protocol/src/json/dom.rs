@@ -7,6 +7,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Number, Value};
 
 use super::{Malformed, Object};
+use crate::limits::SAFE_INTEGER_MAX;
 
 /// A parsed JSON value. Text without escapes is borrowed from the message.
 ///
@@ -49,11 +50,57 @@ impl<'a> Json<'a> {
         }
     }
 
+    /// The tree of a value that was parsed before.
+    pub fn of(value: &'a Value) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Bool(value) => Self::Bool(*value),
+            Value::Number(number) => Self::Number(number.clone()),
+            Value::String(text) => Self::String(Cow::Borrowed(text)),
+            Value::Array(values) => {
+                let mut elements = Vec::with_capacity(values.len());
+                for value in values {
+                    elements.push(Self::of(value));
+                }
+                Self::Array(elements)
+            }
+            Value::Object(values) => {
+                let mut members = Vec::with_capacity(values.len());
+                for (name, value) in values {
+                    members.push((Cow::Borrowed(name.as_str()), Self::of(value)));
+                }
+                Self::Object(members)
+            }
+        }
+    }
+
+    /// Length of the value as JSON without spaces, in bytes.
+    pub(super) fn compact_bytes(&self) -> usize {
+        match self {
+            Self::Null => 4,
+            Self::Bool(value) => 5 - usize::from(*value),
+            Self::Number(number) => number.to_string().len(),
+            Self::String(text) => compact_text_bytes(text),
+            Self::Array(elements) => {
+                1 + elements.len().max(1) + elements.iter().map(Self::compact_bytes).sum::<usize>()
+            }
+            Self::Object(members) => compact_object_bytes(members),
+        }
+    }
+
     /// The text, if it is text.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
             Self::Null | Self::Bool(_) | Self::Number(_) | Self::Array(_) | Self::Object(_) => None,
+        }
+    }
+
+    /// The number, if it is an integer of 0 to 2^53 − 1.
+    pub fn safe_integer(&self) -> Option<u64> {
+        match self {
+            Self::Number(number) => number.as_u64().filter(|number| *number <= SAFE_INTEGER_MAX),
+            Self::Null | Self::Bool(_) | Self::String(_) | Self::Array(_) | Self::Object(_) => None,
         }
     }
 
@@ -100,6 +147,21 @@ impl<'de> Deserialize<'de> for Json<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Tree)
     }
+}
+
+/// Length of an object as JSON without spaces, in bytes.
+pub(super) fn compact_object_bytes(members: &[(Cow<'_, str>, Json<'_>)]) -> usize {
+    let member = |(name, value): &(Cow<'_, str>, Json<'_>)| compact_text_bytes(name) + 1 + value.compact_bytes();
+    1 + members.len().max(1) + members.iter().map(member).sum::<usize>()
+}
+
+fn compact_text_bytes(text: &str) -> usize {
+    let escaped = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..32 => 6,
+        _ => 1,
+    };
+    2 + text.bytes().map(escaped).sum::<usize>()
 }
 
 struct Tree;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::dom::compact_object_bytes;
 use super::{Json, Malformed};
-use crate::limits::SAFE_INTEGER_MAX;
 
 /// The members of a received object, each of which is taken out once.
 ///
@@ -44,6 +44,11 @@ impl<'a> Object<'a> {
     /// What errors call this object.
     pub fn what(&self) -> &'static str {
         self.what
+    }
+
+    /// Length of the object as JSON without spaces, in bytes, as long as no member was taken out.
+    pub fn compact_bytes(&self) -> usize {
+        compact_object_bytes(&self.members)
     }
 
     /// Any member; `None` when it is absent. It may be `null`.
@@ -130,6 +135,18 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// A string; absent is empty.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the member is something else, `null` included.
+    pub fn string_or_empty(&mut self, name: &'static str) -> Result<String, Malformed> {
+        match self.member(name)? {
+            None => Ok(String::new()),
+            Some(Json::String(text)) => Ok(text.into_owned()),
+            Some(_) => Err(self.wrong(name)),
+        }
+    }
+
     /// An identifier, or another type that is made from a string.
     ///
     /// # Errors
@@ -165,6 +182,14 @@ impl<'a> Object<'a> {
     /// [`Malformed`] when the member is something else, `null` included.
     pub fn word_or<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)], default: T) -> Result<T, Malformed> {
         self.member(name)?.map_or(Ok(default), |word| self.as_word(name, &word, words))
+    }
+
+    /// As [`Self::word`]; dropped when it is not in the list.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the member stands twice.
+    pub fn lenient_word<T: Copy>(&mut self, name: &'static str, words: &[(&str, T)]) -> Result<Option<T>, Malformed> {
+        Ok(self.member(name)?.and_then(|word| self.as_word(name, &word, words).ok()))
     }
 
     /// `true` or `false`.
@@ -206,7 +231,7 @@ impl<'a> Object<'a> {
     /// [`Malformed`] when the member is absent or something else.
     pub fn integer(&mut self, name: &'static str) -> Result<u64, Malformed> {
         let value = self.required(name)?;
-        safe_integer(&value).ok_or_else(|| self.wrong(name))
+        value.safe_integer().ok_or_else(|| self.wrong(name))
     }
 
     /// An `int`; absent and `null` are `None`.
@@ -215,7 +240,7 @@ impl<'a> Object<'a> {
     /// [`Malformed`] when the member is something else.
     pub fn optional_integer(&mut self, name: &'static str) -> Result<Option<u64>, Malformed> {
         match self.optional(name)? {
-            Some(value) => safe_integer(&value).map(Some).ok_or_else(|| self.wrong(name)),
+            Some(value) => value.safe_integer().map(Some).ok_or_else(|| self.wrong(name)),
             None => Ok(None),
         }
     }
@@ -225,7 +250,18 @@ impl<'a> Object<'a> {
     /// # Errors
     /// [`Malformed`] when the member stands twice.
     pub fn lenient_integer(&mut self, name: &'static str) -> Result<Option<u64>, Malformed> {
-        Ok(self.member(name)?.and_then(|value| safe_integer(&value)))
+        Ok(self.member(name)?.and_then(|value| value.safe_integer()))
+    }
+
+    /// An integer that may be negative.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the member is absent or something else.
+    pub fn signed_integer(&mut self, name: &'static str) -> Result<i64, Malformed> {
+        match self.required(name)? {
+            Json::Number(number) => number.as_i64().ok_or_else(|| self.wrong(name)),
+            Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => Err(self.wrong(name)),
+        }
     }
 
     /// A nested object; its errors call it as this one.
@@ -243,6 +279,17 @@ impl<'a> Object<'a> {
     /// [`Malformed`] when the member is something else.
     pub fn optional_object(&mut self, name: &'static str) -> Result<Option<Object<'a>>, Malformed> {
         match self.optional(name)? {
+            Some(value) => self.as_object(name, value).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A nested object; absent is `None`.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the member is something else, `null` included.
+    pub fn object_if_present(&mut self, name: &'static str) -> Result<Option<Object<'a>>, Malformed> {
+        match self.member(name)? {
             Some(value) => self.as_object(name, value).map(Some),
             None => Ok(None),
         }
@@ -365,12 +412,5 @@ impl<'a> Object<'a> {
 
     fn problem(&self, problem: &str, name: &'static str) -> Malformed {
         Malformed::new(self.what, [problem, " `", name, "`"].concat())
-    }
-}
-
-fn safe_integer(value: &Json<'_>) -> Option<u64> {
-    match value {
-        Json::Number(number) => number.as_u64().filter(|number| *number <= SAFE_INTEGER_MAX),
-        Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) | Json::Object(_) => None,
     }
 }

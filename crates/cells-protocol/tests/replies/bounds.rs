@@ -6,7 +6,7 @@ use cells_protocol::endpoint::Endpoint;
 use cells_protocol::events::Frame;
 use cells_protocol::files::{EntriesPage, parse_stat_reply};
 use cells_protocol::ids::{CommandName, Epoch, RequestId};
-use cells_protocol::json::to_vec;
+use cells_protocol::json::{Malformed, Object, to_vec};
 use cells_protocol::limits::{
     COMMAND_DESCRIPTION_MAX_BYTES, COMMAND_HINT_MAX_BYTES, COMMAND_PREVIEW_MAX_BYTES, COMMANDS_MAX, COMMANDS_MAX_BYTES,
     DISCOVERY_MAX_BYTES, ENTRIES_PAGE_MAX, EVENTS_PER_FRAME_MAX, HEARTBEAT_MAX_MS, HEARTBEAT_MIN_MS, OUTPUT_MAX_BYTES,
@@ -48,21 +48,25 @@ fn discovery() {
     });
 }
 
+fn read_catalog(bytes: &[u8]) -> Result<CommandCatalog, Malformed> {
+    CommandCatalog::read(&mut Object::parse("the command catalog", bytes)?)
+}
+
 #[test]
 fn commands() {
     let catalog = |commands: Vec<Value>| to_vec(&json!({"commands": commands}));
     let command = |n: usize| json!({"name": format!("c{n}"), "kind": "action"});
-    check_up_to("commands", COMMANDS_MAX, |n| CommandCatalog::parse(&catalog((0..n).map(command).collect())).is_ok());
+    check_up_to("commands", COMMANDS_MAX, |n| read_catalog(&catalog((0..n).map(command).collect())).is_ok());
     for (member, bound) in [("description", COMMAND_DESCRIPTION_MAX_BYTES), ("argumentHint", COMMAND_HINT_MAX_BYTES)] {
         check_up_to(member, bound, |size| {
             let mut command = command(0);
             command[member] = "x".repeat(size).into();
-            CommandCatalog::parse(&catalog(vec![command])).is_ok()
+            read_catalog(&catalog(vec![command])).is_ok()
         });
     }
     let padded = |padding: usize| to_vec(&json!({"commands": [], "padding": "x".repeat(padding)}));
     let overhead = padded(0).len();
-    check_up_to("catalog bytes", COMMANDS_MAX_BYTES, |size| CommandCatalog::parse(&padded(size - overhead)).is_ok());
+    check_up_to("catalog bytes", COMMANDS_MAX_BYTES, |size| read_catalog(&padded(size - overhead)).is_ok());
     check_up_to("name", 64, |size| CommandName::new("x".repeat(size)).is_ok());
 
     let (request_id, epoch) = (RequestId::new("r1").unwrap(), Epoch::new("e".repeat(64)).unwrap());
