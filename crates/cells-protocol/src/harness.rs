@@ -74,7 +74,7 @@ macro_rules! capabilities {
         #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
         #[serde(rename_all = "camelCase")]
         pub struct HarnessCapabilities {
-            $($(#[$doc])* #[serde(default, deserialize_with = "exactly_true")] pub $name: bool,)*
+            $($(#[$doc])* pub $name: bool,)*
             /// Kinds of attachment a turn may carry.
             #[serde(skip_serializing_if = "Vec::is_empty")]
             pub attachments: Vec<AttachmentKind>,
