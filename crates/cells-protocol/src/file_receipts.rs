@@ -31,7 +31,7 @@ pub enum FileReceipt {
     /// The node does not know whether it happened, or does not know it yet.
     Unknown {
         /// `ETIMEDOUT` in the reply to a write that goes on; `EIO` when the node cannot find out; or the reason of a newer
-        /// node.
+        /// node. Nodes always give one; without it, nothing else is known either.
         code: Option<String>,
     },
     /// It runs, or waits to run. Ask again.
@@ -55,10 +55,9 @@ impl FileReceipt {
             ("committed", _) => Ok(Self::Committed { result: receipt.lenient("result", FileStat::read)? }),
             ("not-committed", Some(code)) => Ok(Self::NotCommitted { code }),
             ("not-committed", None) => Err(Malformed::new(WHAT, "is not committed without a code")),
-            ("unknown", None) if receipt.member("state")?.is_some_and(|state| state.as_str() == Some("running")) => {
-                Ok(Self::Running)
-            }
-            ("unknown", code) => Ok(Self::Unknown { code }),
+            // A node that cannot know gives a code; without one the write has not ended.
+            ("unknown", None) => Ok(Self::Running),
+            ("unknown", Some(code)) => Ok(Self::Unknown { code: Some(code) }),
             _ => Err(Malformed::new(WHAT, "has an outcome that does not exist")),
         }
     }
@@ -121,11 +120,17 @@ mod tests {
                 FileReceipt::NotCommitted { code: code("ECONFLICT") },
             ),
             (r#"{"outcome":"unknown","code":"ETIMEDOUT"}"#, FileReceipt::Unknown { code: Some(code("ETIMEDOUT")) }),
-            (r#"{"outcome":"unknown"}"#, FileReceipt::Unknown { code: None }),
             (r#"{"outcome":"unknown","state":"running"}"#, FileReceipt::Running),
         ] {
             assert_eq!(FileReceipt::parse(text.as_bytes()).as_ref(), Ok(&receipt), "{text}");
             assert_eq!(json::to_vec(&receipt), text.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_write_without_an_outcome_and_a_code_has_not_ended() {
+        for text in [r#"{"outcome":"unknown"}"#, r#"{"outcome":"unknown","state":"queued","code":null}"#] {
+            assert_eq!(FileReceipt::parse(text.as_bytes()), Ok(FileReceipt::Running), "{text}");
         }
     }
 

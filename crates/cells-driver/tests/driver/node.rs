@@ -1,8 +1,8 @@
 //! A small scripted node, and shorthands that the tests share.
 
 use cells_driver::{
-    Client, Connection, FileClient, FileConnection, HarnessClient, NativeId, OperationOptions, ProfileId, Secret,
-    WorkspaceId,
+    Client, Connection, FileClient, FileConnection, FileStorage, HarnessClient, NativeId, OperationOptions, ProfileId,
+    Secret, WorkspaceId,
 };
 use cells_testkit::fake_host::{FakeHost, FakeReply, FakeRequest};
 use serde_json::{Value, json};
@@ -28,6 +28,13 @@ pub(crate) fn connection() -> Connection {
 
 pub(crate) fn files(host: &FakeHost) -> FileClient {
     client(host).files(&FileConnection::new(connection(), "notes")).unwrap()
+}
+
+/// The export `notes`, opened.
+pub(crate) fn storage(host: &FakeHost) -> FileStorage {
+    let client = client(host);
+    let connection = FileConnection::new(connection(), "notes");
+    host.block_on(client.file_storage(&connection, OperationOptions::default())).unwrap()
 }
 
 pub(crate) fn harness(host: &FakeHost) -> HarnessClient {

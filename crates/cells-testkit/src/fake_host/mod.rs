@@ -110,6 +110,11 @@ impl FakeHost {
         self.0.streams_requests.store(false, Ordering::Relaxed);
     }
 
+    /// The virtual time, in milliseconds.
+    pub fn now_ms(&self) -> u64 {
+        self.0.clock.now_ms()
+    }
+
     /// Every request so far, in order.
     pub fn requests(&self) -> Vec<FakeRequest> {
         lock(&self.0.requests).clone()

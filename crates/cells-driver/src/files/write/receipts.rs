@@ -73,7 +73,7 @@ pub(super) async fn ended(
     budget: &Budget,
 ) -> Result<FileReceipt> {
     let mut delay_ms = POLL_FIRST_MS;
-    while receipt == FileReceipt::Running && budget.remaining_ms() > delay_ms {
+    while is_running(&receipt) && budget.remaining_ms() > delay_ms {
         files.link.core.host.sleep(delay_ms).await;
         delay_ms = (delay_ms * 2).min(POLL_MAX_MS);
         receipt = status(files, operation_id, budget).await?;
@@ -92,7 +92,17 @@ pub(super) async fn fence(files: &Arc<Files>, recovery: &FileRecovery) -> Option
         ended(files, &recovery.operation_id, receipt, &budget).await
     };
     let receipt = budget.run(CANCEL, find_out).await.ok()?;
-    (receipt != FileReceipt::Running).then_some(receipt)
+    (!is_running(&receipt)).then_some(receipt)
+}
+
+/// Whether the write may still end one way or the other.
+pub(super) fn is_running(receipt: &FileReceipt) -> bool {
+    match receipt {
+        FileReceipt::Running => true,
+        // What a node says of a write that takes longer than its caller waits.
+        FileReceipt::Unknown { code } => code.as_deref() == Some("ETIMEDOUT"),
+        FileReceipt::Committed { .. } | FileReceipt::NotCommitted { .. } => false,
+    }
 }
 
 /// Stops a write whose outcome is not known. Whether that works shows when somebody asks for the receipt.

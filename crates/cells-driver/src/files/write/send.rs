@@ -158,7 +158,8 @@ impl Write {
             }
             Err(error) if was_not_sent(&error) => Err(not_started(error)),
             Err(error) => match self.sending.as_ref().and_then(|sending| sending.problem(operation)) {
-                Some(problem) => self.withdraw(problem).await,
+                // The request was never whole, so that no node can have done what it asks.
+                Some(problem) => Err(self.rejected(problem)),
                 None if self.budget.is_cancelled() && !self.budget.is_closed() => {
                     self.withdraw(cancelled(operation)).await
                 }

@@ -6,7 +6,7 @@ use cells_protocol::files::{FileKind, FileStat};
 use cells_protocol::ids::Sha256Hex;
 use sha2::{Digest, Sha256};
 
-use super::receipts::{cancel, ended, is_never_seen, remembers, status};
+use super::receipts::{cancel, ended, is_never_seen, is_running, remembers, status};
 use super::{FileChange, FileRecovery};
 use crate::budget::Budget;
 use crate::cancellation::OperationOptions;
@@ -51,8 +51,11 @@ async fn by_receipt(
             Err(error) => return Err(error),
         },
     };
-    match ended(files, operation_id, receipt, budget).await? {
-        FileReceipt::Unknown { code } => by_looking(client, recovery, options, code).await,
+    let receipt = ended(files, operation_id, receipt, budget).await?;
+    match receipt {
+        FileReceipt::Unknown { ref code } if !is_running(&receipt) => {
+            by_looking(client, recovery, options, code.clone()).await
+        }
         receipt => Ok(receipt),
     }
 }
