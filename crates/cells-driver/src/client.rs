@@ -19,6 +19,7 @@ use crate::files::{FileClient, FileStorage};
 use crate::harness::HarnessClient;
 use crate::host::Host;
 use crate::node::{Link, Node};
+use crate::process::{ProcessSession, ProcessSpec};
 use crate::run::{Run, Spawner};
 
 /// A client of Cells nodes. Cheap to clone; clones share credentials and what is known of each node.
@@ -133,6 +134,14 @@ impl Client {
     /// `EINVAL` when the connection is not valid.
     pub fn harness(&self, connection: &Connection) -> Result<HarnessClient> {
         Ok(HarnessClient::new(self.link(connection, "harness")?))
+    }
+
+    /// A session in which commands run on a node. Asks nothing.
+    ///
+    /// # Errors
+    /// `EINVAL` when the connection or the description is not valid.
+    pub fn process(&self, connection: &Connection, spec: ProcessSpec) -> Result<ProcessSession> {
+        ProcessSession::new(self.link(connection, "process")?, spec)
     }
 
     /// Ends what the driver owns: requests and event streams are aborted, secrets are forgotten, later calls fail with

@@ -41,6 +41,7 @@ struct Data {
     recovery: Option<Recovery>,
     operation_id: Option<OperationId>,
     file_recovery: Option<Box<FileRecovery>>,
+    process_id: Option<RequestId>,
     remote_code: Option<String>,
     reason: Option<&'static str>,
     status: Option<u16>,
@@ -73,6 +74,7 @@ impl Error {
             recovery: None,
             operation_id: None,
             file_recovery: None,
+            process_id: None,
             remote_code: None,
             reason: None,
             status: None,
@@ -131,6 +133,11 @@ impl Error {
         self.0.file_recovery.as_deref()
     }
 
+    /// The process that a command may have begun; see [`ProcessSession`](crate::ProcessSession).
+    pub fn process_id(&self) -> Option<&RequestId> {
+        self.0.process_id.as_ref()
+    }
+
     /// The node's own reason, for example `HARNESS_SESSION_NOT_OWNED`.
     pub fn remote_code(&self) -> Option<&str> {
         self.0.remote_code.as_deref()
@@ -177,6 +184,10 @@ impl Error {
             data.operation_id = Some(recovery.operation_id.clone());
             data.file_recovery = Some(Box::new(recovery));
         })
+    }
+
+    pub(crate) fn with_process_id(self, process_id: RequestId) -> Self {
+        self.edit(|data| data.process_id = Some(process_id))
     }
 
     pub(crate) fn with_remote_code(self, code: impl Into<String>) -> Self {

@@ -29,6 +29,7 @@ mod files;
 mod harness;
 mod mcp;
 mod node;
+mod process;
 mod run;
 mod sse;
 mod sync;
@@ -47,8 +48,10 @@ pub use harness::{
     Committed, EventSnapshot, HarnessClient, HistoryOptions, ListOptions, MutationOptions, OutputLoadOptions,
     OutputReadOptions, ReceiptView, Subscription, TopicChange, TopicState,
 };
+pub use process::{ExecOptions, OnOutput, ProcessExit, ProcessSession, ProcessSpec};
 pub use run::Run;
 
+pub use cells_machines::process::OutputStream;
 pub use cells_protocol::authorization::{AuthorizationSnapshot, GrantRevision};
 pub use cells_protocol::capabilities::{Access, Export, Exports, ServerCapabilities};
 pub use cells_protocol::commands::{
@@ -68,6 +71,7 @@ pub use cells_protocol::ids::{
     RequestId, ServerId, Sha256Hex, WorkspaceId,
 };
 pub use cells_protocol::mutations::ReplaceCondition;
+pub use cells_protocol::process::ProcessMount;
 pub use cells_protocol::receipts::{Recovery, Scope};
 pub use cells_protocol::seq::{SeqChange, SeqEntry, SeqSnapshot};
 

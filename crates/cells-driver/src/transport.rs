@@ -204,6 +204,12 @@ pub(crate) fn content_length(response: &HttpResponse) -> Option<u64> {
     response.header("content-length").and_then(digits)
 }
 
+/// Whether the platform is sure that no byte of the request has left.
+pub(crate) fn was_not_sent(error: &Error) -> bool {
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<HostError>());
+    matches!(source, Some(HostError::Unsendable(_) | HostError::Unreachable(_)))
+}
+
 /// Whether `status` says that it worked.
 pub(crate) fn is_success(status: u16) -> bool {
     (200..300).contains(&status)

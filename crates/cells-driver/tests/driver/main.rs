@@ -13,6 +13,7 @@ mod events;
 mod mcp;
 mod mutations;
 mod output;
+mod process;
 mod read;
 mod read_stream;
 mod seq;

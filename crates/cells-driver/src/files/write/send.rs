@@ -21,9 +21,9 @@ use crate::cancellation::OperationOptions;
 use crate::dispatch::{Gate, GiveUpOnDrop, new_uuid};
 use crate::error::{Error, Result};
 use crate::files::Files;
-use crate::host::{Callback, HostError, HttpRequest, HttpResponse};
+use crate::host::{Callback, HttpRequest, HttpResponse};
 use crate::run::stopped;
-use crate::transport::{Call, is_success, read_all, retry_after_ms};
+use crate::transport::{Call, is_success, read_all, retry_after_ms, was_not_sent};
 
 /// A write before it has an id.
 pub(in crate::files) struct Request {
@@ -230,12 +230,6 @@ impl Reply {
         let max_bytes = if is_success(status) { MUTATION_REPLY_MAX_BYTES } else { ERROR_BODY_MAX_BYTES };
         Self { status, retry_after_ms, body: read_all(operation, response, max_bytes).await }
     }
-}
-
-/// Whether the platform is sure that no byte of the request has left.
-fn was_not_sent(error: &Error) -> bool {
-    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<HostError>());
-    matches!(source, Some(HostError::Unsendable(_) | HostError::Unreachable(_)))
 }
 
 /// What a caller waits longer than the task that follows its write.
