@@ -250,6 +250,17 @@ mod tests {
             [[exports]]
             path = "/srv/odd name"
             alias = "odd"
+            public = true
+            [[principals]]
+            id = "tablet"
+            api_key_sha256 = "5e88"
+            exports = { notes = "rw", odd = "ro" }
+            harnesses = ["main"]
+            process = true
+            [[principals]]
+            id = "guest"
+            username = "guest"
+            password = "as long"
             [[harnesses]]
             id = "main"
             kind = "scripted"
@@ -269,8 +280,19 @@ mod tests {
         assert_eq!(config.tls, Some(TlsFiles { cert: "/c".into(), key: "/k".into() }));
         assert!(config.insecure_http && config.legacy_discovery);
         assert_eq!(config.log_level, LogLevel::Debug);
-        let exports: Vec<_> = config.exports.iter().map(|e| (e.alias.as_str(), e.access)).collect();
-        assert_eq!(exports, [("notes", Access::Rw), ("odd", Access::Ro)]);
+        let exports: Vec<_> = config.exports.iter().map(|e| (e.alias.as_str(), e.access, e.public)).collect();
+        assert_eq!(exports, [("notes", Access::Rw, false), ("odd", Access::Ro, true)]);
+        let [tablet, guest] = &config.principals[..] else { panic!("{:?}", config.principals) };
+        assert_eq!(tablet.credential, Credential::ApiKeySha256("5e88".into()));
+        let granted: Vec<_> = tablet.exports.iter().map(|(alias, access)| (alias.as_str(), *access)).collect();
+        assert_eq!(granted, [("notes", Access::Rw), ("odd", Access::Ro)]);
+        assert_eq!((tablet.harnesses[0].as_str(), tablet.process), ("main", true));
+        let password = Credential::Password { username: "guest".into(), password: Secret::new("as long") };
+        assert_eq!((guest.id.as_str(), &guest.credential), ("guest", &password));
+        assert!(
+            guest.exports.is_empty() && guest.harnesses.is_empty() && !guest.process,
+            "nothing is granted by itself"
+        );
         let harness = &config.harnesses[0];
         assert_eq!((harness.id.as_str(), harness.kind.as_str()), ("main", "scripted"));
         assert_eq!(harness.workspaces[0].1, Path::new("/srv/w"));
@@ -281,8 +303,8 @@ mod tests {
         let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/local-node.md")).unwrap();
         let (_, rest) = page.split_once("```toml\n").unwrap();
         let (example, _) = rest.split_once("```").unwrap();
-        let config = parse(&example.replace("MY_NODE_KEY", "PATH")).unwrap();
-        assert_eq!((config.exports.len(), config.harnesses.len()), (1, 1));
+        let config = parse(&example.replace("MY_NODE_KEY", "PATH").replace("TABLET_KEY", "HOME")).unwrap();
+        assert_eq!((config.exports.len(), config.principals.len(), config.harnesses.len()), (2, 2, 1));
         assert_eq!(config.listen, crate::DEFAULT_LISTEN, "the page names the default address");
     }
 
@@ -311,6 +333,13 @@ mod tests {
             ("api_key = \"k\"\nusername = \"me\"", "set an API key, or `username` and a password, not both"),
             ("username = \"me\"", "set both `username` and `password` or `password_env`"),
             ("password = \"secret-word\"", "set both `username` and `password` or `password_env`"),
+            ("api_key_sha256 = \"k\"\napi_key = \"k\"", "set `api_key` or `api_key_sha256`, not both"),
+            ("api_key_sha256 = \"k\"\nusername = \"me\"", "set an API key, or `username` and a password, not both"),
+            ("[[principals]]\nid = \"a b\"", "line 2: not valid TOML, or a value of the wrong type or form"),
+            ("[[principals]]\nid = \"g\"\nusername = \"me\"", "principal g: set both `username` and `password`"),
+            ("[[principals]]\nid = \"g\"\nexports = { \"a b\" = \"ro\" }", "line 3: not valid TOML"),
+            ("[[principals]]\nid = \"g\"\nexports = { a = \"write\" }", "line 3: not valid TOML"),
+            ("[[principals]]\nid = \"g\"\ntoken = \"x\"", "line 3: unknown field `token`"),
             ("tls_cert = \"c\"", "set both `tls_cert` and `tls_key`, or neither"),
             ("[[exports]]\npath = \"/\"", "export ``: the name must be"),
         ] {

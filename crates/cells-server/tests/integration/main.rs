@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test stops at the first thing that cannot be")]
 
 mod files;
+mod principals;
 mod start;
 mod support;

@@ -1,11 +1,13 @@
 //! What a node checks before it serves, what it leaves behind, and how it stops.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-use cells_protocol::ids::{ProfileId, ServerId, WorkspaceId};
-use cells_server::{Credential, HarnessConfig, Node, Secret, ServeConfig, TlsFiles};
+use cells_protocol::capabilities::Access;
+use cells_protocol::ids::{Alias, PrincipalId, ProfileId, ServerId, WorkspaceId};
+use cells_server::{Credential, HarnessConfig, Node, PrincipalConfig, Secret, ServeConfig, TlsFiles};
 use tempfile::TempDir;
 
 use crate::support::{KEY, Reply, TestNode, client, config};
@@ -32,6 +34,17 @@ async fn mistakes_give_one_line_and_create_nothing() {
         home: None,
         workspaces: vec![(WorkspaceId::new("w").unwrap(), path.to_owned())],
     };
+    let guest = |id: &str| PrincipalConfig {
+        id: PrincipalId::new(id).unwrap(),
+        credential: Credential::ApiKey(Some(Secret::new("a-key-that-every-guest-has"))),
+        exports: BTreeMap::new(),
+        harnesses: vec![],
+        process: false,
+    };
+    let with_key =
+        |key: Option<&str>| PrincipalConfig { credential: Credential::ApiKey(key.map(Secret::new)), ..guest("g") };
+    let granted =
+        |alias: &str, access| PrincipalConfig { exports: [(Alias::new(alias).unwrap(), access)].into(), ..guest("g") };
     type Change<'a> = Box<dyn Fn(&mut ServeConfig, &Path) + 'a>;
     let export = |text: String| text.parse().unwrap();
     let cases: Vec<(&str, Change<'_>)> = vec![
@@ -104,9 +117,54 @@ async fn mistakes_give_one_line_and_create_nothing() {
             }),
         ),
         (
-            "the id is given twice",
+            "harness main: the id is given twice",
             Box::new(|config, at| {
                 config.harnesses = vec![harness("main", at), harness("main", at)];
+            }),
+        ),
+        ("principal owner: the name has a fixed", Box::new(|config, _| config.principals = vec![guest("owner")])),
+        ("principal anonymous: the name", Box::new(|config, _| config.principals = vec![guest("anonymous")])),
+        ("principal g: the id is given twice", Box::new(|config, _| config.principals = vec![guest("g"), guest("g")])),
+        ("principal g: it needs an API key", Box::new(|config, _| config.principals = vec![with_key(None)])),
+        (
+            "principal g: the API key must have",
+            Box::new(|config, _| config.principals = vec![with_key(Some("too-short"))]),
+        ),
+        ("principals owner and g have the same", Box::new(|config, _| config.principals = vec![with_key(Some(KEY))])),
+        (
+            "principals g and h have the same API key",
+            Box::new(|config, _| config.principals = vec![guest("g"), guest("h")]),
+        ),
+        (
+            "principals g and h have the same API key or user name",
+            Box::new(|config, _| {
+                let same = |id: &str, word: &str| PrincipalConfig {
+                    credential: Credential::Password { username: "me".into(), password: Secret::new(word) },
+                    ..guest(id)
+                };
+                config.principals = vec![same("g", "one password"), same("h", "another password")];
+            }),
+        ),
+        (
+            "principal g: `api_key_sha256` must be",
+            Box::new(|config, _| {
+                let credential = Credential::ApiKeySha256("too-short".into());
+                config.principals = vec![PrincipalConfig { credential, ..guest("g") }];
+            }),
+        ),
+        (
+            "principal g: export gone is not served",
+            Box::new(|config, _| config.principals = vec![granted("gone", Access::Ro)]),
+        ),
+        (
+            "principal g: export ro is served read-only",
+            Box::new(|config, _| config.principals = vec![granted("ro", Access::Rw)]),
+        ),
+        (
+            "principal g: there is no harness other",
+            Box::new(|config, _| {
+                let harnesses = vec![ProfileId::new("other").unwrap()];
+                config.principals = vec![PrincipalConfig { harnesses, ..guest("g") }];
             }),
         ),
     ];
