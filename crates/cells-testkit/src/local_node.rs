@@ -51,9 +51,17 @@ impl LocalNode {
     /// When the program cannot be started, or ends or speaks otherwise than a node before it is ready. Its own words
     /// are on standard error.
     pub async fn start(options: &NodeOptions) -> io::Result<LocalNode> {
+        LocalNode::start_with(options, &[]).await
+    }
+
+    /// [`LocalNode::start`] with more arguments for `cells serve`.
+    ///
+    /// # Errors
+    /// As [`LocalNode::start`].
+    pub async fn start_with(options: &NodeOptions, arguments: &[&str]) -> io::Result<LocalNode> {
         let mut command = Command::new(&options.program);
         command.arg("serve").arg("--state").arg(&options.state).args(["--listen", &options.listen.to_string()]);
-        command.args(["--log-level", "error"]);
+        command.args(["--log-level", "error"]).args(arguments);
         for export in &options.exports {
             command.arg("--export").arg(export);
         }
@@ -93,6 +101,14 @@ impl LocalNode {
     /// Its installation id.
     pub fn server_id(&self) -> &str {
         &self.announced.server_id
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Errors
+    /// When the process is not this one's to wait for.
+    pub async fn ended(mut self) -> io::Result<ExitStatus> {
+        self.child.wait().await
     }
 
     /// Ends it at once, as a power cut would, and waits until it is gone.

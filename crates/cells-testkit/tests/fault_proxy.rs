@@ -115,6 +115,7 @@ async fn each_fault_is_what_the_client_sees_and_what_the_node_gets() {
     for (fault, bytes, end, node_got) in [
         (Fault::Refuse, vec![], End::Reset, 0),
         (Fault::ResetBefore, vec![], End::Reset, 0),
+        (Fault::ResetWithin { at: 8 }, all(), End::Complete, 1),
         (Fault::ResetAfter, vec![], End::Reset, 1),
         (Fault::Truncate { at: 0 }, vec![], End::Broken, 1),
         (Fault::Truncate { at: 5 }, b"01234".to_vec(), End::Broken, 1),
@@ -134,6 +135,54 @@ async fn each_fault_is_what_the_client_sees_and_what_the_node_gets() {
             assert_eq!(upstream.got.load(Ordering::SeqCst), node_got, "{fault:?} {path}");
             assert_eq!((proxy.counts().requests, proxy.counts().forwarded), (1, node_got), "{fault:?} {path}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_is_cut_reaches_the_node_in_part() {
+    for at in [0, 1, 7] {
+        let (arrived, mut parts) = mpsc::unbounded();
+        let take = |body: Body| async move {
+            let mut stream = body.into_data_stream();
+            while let Some(Ok(part)) = stream.next().await {
+                arrived.unbounded_send(part).unwrap();
+            }
+        };
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let proxy = FaultProxy::start(listener.local_addr().unwrap()).await.unwrap();
+        tokio::spawn(async { axum::serve(listener, Router::new().route("/", post(take))).await });
+        proxy.set_plan(Plan::new([Rule::any(Fault::ResetWithin { at })]));
+        let saw = ask(&proxy.url()).await;
+        assert_eq!(saw, Saw { bytes: vec![], end: End::Reset }, "{at}");
+        let mut got = Vec::new();
+        // The node notices the end only with the connection.
+        while got.len() < usize::try_from(at).unwrap() {
+            got.extend_from_slice(&parts.next().await.unwrap());
+        }
+        assert_eq!(got, b"question"[..got.len()], "{at}");
+        let counts = proxy.counts();
+        assert_eq!((counts.requests, counts.forwarded, counts.faults), (1, 1, 1), "{at}");
+    }
+}
+
+#[tokio::test]
+async fn only_faults_that_took_effect_are_counted() {
+    for (fault, took) in [
+        (Fault::ResetBefore, 1),
+        (Fault::ResetWithin { at: 7 }, 1),
+        (Fault::ResetWithin { at: 8 }, 0),
+        (Fault::ResetAfter, 1),
+        (Fault::Truncate { at: 15 }, 1),
+        (Fault::Truncate { at: 16 }, 0),
+        (Fault::Corrupt { at: 15, xor: 1 }, 1),
+        (Fault::Corrupt { at: 16, xor: 1 }, 0),
+        (Fault::DelayReply { ms: 1 }, 1),
+    ] {
+        let upstream = Upstream::start().await;
+        let proxy = FaultProxy::start(upstream.address).await.unwrap();
+        proxy.set_plan(Plan::new([Rule::any(fault)]));
+        ask(&format!("{}/fixed", proxy.url())).await;
+        assert_eq!(proxy.counts().faults, took, "{fault:?}");
     }
 }
 
@@ -222,7 +271,7 @@ async fn the_control_port_sets_plans_and_reads_counts() {
     assert!(put(r#"{"rules":1}"#).await.unwrap().status().is_client_error());
     assert_eq!(ask(&format!("{}/fixed", proxy.url())).await.end, End::Reset);
     let counts = client.get(format!("{at}/counts")).send().await.unwrap().text().await.unwrap();
-    assert_eq!(counts, r#"{"requests":1,"forwarded":0,"paths":{"POST /fixed":1},"tools":{}}"#);
+    assert_eq!(counts, r#"{"requests":1,"forwarded":0,"faults":1,"paths":{"POST /fixed":1},"tools":{}}"#);
     client.delete(format!("{at}/counts")).send().await.unwrap();
     assert_eq!(proxy.counts().requests, 0);
     client.post(format!("{at}/refuse")).send().await.unwrap();

@@ -49,6 +49,8 @@ pub struct Counts {
     pub requests: u64,
     /// Requests that went on to the node.
     pub forwarded: u64,
+    /// Faults that took effect. One that a request or a reply was too short for is not among them.
+    pub faults: u64,
     /// `requests` by method and path without query, such as `POST /v1/exports/docs/stat`.
     pub paths: BTreeMap<String, u64>,
     /// `requests` by MCP tool: the value of the header `Mcp-Name`.
@@ -131,6 +133,10 @@ struct Shared {
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count_fault(&self) {
+        self.state().counts.faults += 1;
     }
 
     async fn set_listening(&self, listening: bool) {

@@ -107,6 +107,12 @@ pub enum Fault {
     Refuse,
     /// The connection is reset before the node has a byte of the request.
     ResetBefore,
+    /// The node gets the head and `at` bytes of the body of the request; then both connections break. A body that is not
+    /// longer goes through whole.
+    ResetWithin {
+        /// How many bytes of the request body the node still gets.
+        at: u64,
+    },
     /// The node gets the whole request, and its whole reply is read and dropped; then the connection is reset. Not for
     /// replies that never end.
     ResetAfter,
