@@ -1,15 +1,15 @@
 //! The time budget of one call, and what can end it early.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use cells_protocol::error::ErrorKind;
 use cells_protocol::limits::DEFAULT_TIMEOUT_MS;
 
-use crate::cancellation::{Cancellation, OperationOptions};
+use crate::cancellation::{Cancellation, Cancelled, OperationOptions};
 use crate::error::{Error, Result};
-use crate::host::Host;
+use crate::host::{Host, HostFuture};
 
 /// One budget from the call to the last byte of its reply. Ends early when the caller cancels or the client is disposed.
 #[derive(Clone)]
@@ -76,38 +76,50 @@ impl Budget {
     pub(crate) async fn run<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.check(operation)?;
         let mut work = pin!(work);
-        let mut sleep = None;
-        let mut disposed_now = pin!(self.disposed.cancelled());
-        let mut closed_now = pin!(when(self.closed.as_ref()));
-        let mut cancelled_now = pin!(when(self.cancel.as_ref()));
-        std::future::poll_fn(|context| {
-            if let Poll::Ready(result) = work.as_mut().poll(context) {
-                return Poll::Ready(result);
-            }
-            if disposed_now.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(aborted(operation)));
-            }
-            if closed_now.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(close_aborted(operation)));
-            }
-            if cancelled_now.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(cancelled(operation)));
-            }
-            let sleep = sleep.get_or_insert_with(|| self.host.sleep(self.remaining_ms()));
-            if sleep.as_mut().poll(context).is_ready() {
-                return Poll::Ready(Err(timed_out(operation)));
-            }
-            Poll::Pending
+        let mut end = End::new(self, operation);
+        std::future::poll_fn(|context| match work.as_mut().poll(context) {
+            Poll::Ready(result) => Poll::Ready(result),
+            Poll::Pending => end.poll(context).map(Err),
         })
         .await
     }
 }
 
-/// Resolves when `token` is cancelled; never without one.
-async fn when(token: Option<&Cancellation>) {
-    match token {
-        Some(token) => token.cancelled().await,
-        None => std::future::pending().await,
+/// Waits for the end of a budget. Apart from [`Budget::run`], which exists once for every kind of work.
+struct End<'a> {
+    budget: &'a Budget,
+    operation: &'static str,
+    disposed: Cancelled,
+    closed: Option<Cancelled>,
+    cancelled: Option<Cancelled>,
+    sleep: Option<HostFuture<'static, ()>>,
+}
+
+impl<'a> End<'a> {
+    fn new(budget: &'a Budget, operation: &'static str) -> Self {
+        let disposed = budget.disposed.cancelled();
+        let closed = budget.closed.as_ref().map(Cancellation::cancelled);
+        let cancelled = budget.cancel.as_ref().map(Cancellation::cancelled);
+        Self { budget, operation, disposed, closed, cancelled, sleep: None }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Error> {
+        let mut is_over = |token: &mut Option<Cancelled>| {
+            token.as_mut().is_some_and(|token| Pin::new(token).poll(context).is_ready())
+        };
+        let closed = is_over(&mut self.closed);
+        let caller = is_over(&mut self.cancelled);
+        if Pin::new(&mut self.disposed).poll(context).is_ready() {
+            return Poll::Ready(aborted(self.operation));
+        }
+        if closed {
+            return Poll::Ready(close_aborted(self.operation));
+        }
+        if caller {
+            return Poll::Ready(cancelled(self.operation));
+        }
+        let sleep = self.sleep.get_or_insert_with(|| self.budget.host.sleep(self.budget.remaining_ms()));
+        sleep.as_mut().poll(context).map(|()| timed_out(self.operation))
     }
 }
 

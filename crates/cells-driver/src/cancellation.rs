@@ -1,6 +1,5 @@
 //! Cancellation tokens, and the options that every call takes.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -8,6 +7,7 @@ use std::task::{Context, Poll, Waker};
 
 use crate::host::Callback;
 use crate::sync::lock;
+use cells_machines::id_map::IdMap;
 
 /// Options of a call.
 ///
@@ -40,7 +40,7 @@ pub struct CancelHandle(Arc<Mutex<State>>);
 struct State {
     cancelled: bool,
     next_id: u64,
-    listeners: BTreeMap<u64, Listener>,
+    listeners: IdMap<Listener>,
 }
 
 enum Listener {
@@ -133,7 +133,7 @@ impl Future for Cancelled {
 impl Drop for Cancelled {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            lock(&self.state).listeners.remove(&id);
+            lock(&self.state).listeners.remove(id);
         }
     }
 }
@@ -148,7 +148,7 @@ impl Drop for Registration {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             // The callback is dropped after the lock: it may own another registration.
-            let listener = lock(&self.state).listeners.remove(&id);
+            let listener = lock(&self.state).listeners.remove(id);
             drop(listener);
         }
     }

@@ -1,6 +1,5 @@
 //! The entry point: one client for any number of nodes.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -185,7 +184,7 @@ pub(crate) struct Core {
     pub(crate) spawner: Spawner,
     pub(crate) dispose: CancelHandle,
     pub(crate) disposal: Cancellation,
-    nodes: Mutex<BTreeMap<Binding, Arc<Node>>>,
+    nodes: Mutex<Vec<Arc<Node>>>,
     next_rpc: AtomicU64,
 }
 
@@ -225,22 +224,24 @@ impl Core {
 
     /// Makes a node that was refused for good unknown to new clients, so that they start afresh.
     pub(crate) fn forget(&self, node: &Arc<Node>) {
-        let mut nodes = lock_nodes(self);
-        if nodes.get(&node.binding).is_some_and(|known| Arc::ptr_eq(known, node)) {
-            nodes.remove(&node.binding);
-        }
+        lock_nodes(self).retain(|known| !Arc::ptr_eq(known, node));
     }
 
     fn node(&self, binding: Binding) -> Arc<Node> {
         let mut nodes = lock_nodes(self);
         if nodes.len() >= NODES_REMEMBERED_MAX {
-            nodes.retain(|_, node| Arc::strong_count(node) > 1);
+            nodes.retain(|node| Arc::strong_count(node) > 1);
         }
-        Arc::clone(nodes.entry(binding).or_insert_with_key(|binding| Arc::new(Node::new(binding.clone()))))
+        if let Some(node) = nodes.iter().find(|node| node.binding == binding) {
+            return Arc::clone(node);
+        }
+        let node = Arc::new(Node::new(binding));
+        nodes.push(Arc::clone(&node));
+        node
     }
 }
 
-fn lock_nodes(core: &Core) -> std::sync::MutexGuard<'_, BTreeMap<Binding, Arc<Node>>> {
+fn lock_nodes(core: &Core) -> std::sync::MutexGuard<'_, Vec<Arc<Node>>> {
     crate::sync::lock(&core.nodes)
 }
 

@@ -1,6 +1,5 @@
 //! Secrets: in memory only, by name, with a resolver behind them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
@@ -54,7 +53,8 @@ pub(crate) struct Credentials {
     waiting: Mutex<Vec<(String, oneshot::Sender<()>)>>,
 }
 
-type Secrets = Mutex<BTreeMap<String, Secret>>;
+/// Few, so they are looked through.
+type Secrets = Mutex<Vec<(String, Secret)>>;
 
 impl Credentials {
     pub(crate) fn new(resolver: Option<Box<dyn CredentialResolver>>) -> Self {
@@ -62,7 +62,7 @@ impl Credentials {
     }
 
     pub(crate) fn set(&self, reference: String, secret: Secret) -> CredentialRestore {
-        let previous = lock(&self.secrets).insert(reference.clone(), secret);
+        let previous = replace(&self.secrets, &reference, Some(secret));
         let told = lock(&self.waiting).extract_if(.., |(waiting, _)| *waiting == reference).collect::<Vec<_>>();
         for (_, sender) in told {
             // Somebody who is gone needs not be told.
@@ -72,7 +72,7 @@ impl Credentials {
     }
 
     pub(crate) fn clear(&self, reference: &str) {
-        lock(&self.secrets).remove(reference);
+        replace(&self.secrets, reference, None);
     }
 
     pub(crate) fn clear_all(&self) {
@@ -101,7 +101,7 @@ impl Credentials {
 
     /// Memory first, then the resolver.
     pub(crate) async fn resolve(&self, reference: &str) -> Result<Secret> {
-        let known = lock(&self.secrets).get(reference).cloned();
+        let known = lock(&self.secrets).iter().find(|(known, _)| known == reference).map(|(_, secret)| secret.clone());
         let denied = |message: String| Error::new(ErrorKind::AccessDenied, CREDENTIAL, message);
         let secret = match (known, &self.resolver) {
             (Some(secret), _) => secret,
@@ -150,11 +150,7 @@ pub struct CredentialRestore {
 impl CredentialRestore {
     /// Puts back what the reference had before that call, or removes the secret if it had none.
     pub fn restore(self) {
-        let mut secrets = lock(&self.secrets);
-        match self.previous {
-            Some(secret) => secrets.insert(self.reference, secret),
-            None => secrets.remove(&self.reference),
-        };
+        replace(&self.secrets, &self.reference, self.previous);
     }
 }
 
@@ -162,6 +158,15 @@ impl fmt::Debug for CredentialRestore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "CredentialRestore({})", self.reference)
     }
+}
+
+/// Keeps `secret` under `reference`, or nothing, and gives what was there.
+fn replace(secrets: &Secrets, reference: &str, secret: Option<Secret>) -> Option<Secret> {
+    let mut secrets = lock(secrets);
+    let at = secrets.iter().position(|(known, _)| known == reference);
+    let previous = at.map(|at| secrets.swap_remove(at).1);
+    secrets.extend(secret.map(|secret| (reference.to_owned(), secret)));
+    previous
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@
 pub mod backoff;
 pub mod event_topic;
 pub mod file_writes;
+pub mod id_map;
 pub mod output_pages;
 pub mod process;
 pub mod receipts;

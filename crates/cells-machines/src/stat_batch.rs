@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use cells_protocol::files::StatResult;
 use cells_protocol::limits::{STAT_BATCH_MAX_PATH_BYTES, STAT_BATCH_MAX_PATHS};
 
+use crate::id_map::IdMap;
+
 /// Collects stat calls and answers each from a shared request. `E` is the caller's error.
 ///
 /// * Calls until the end of the turn share requests. Equal paths are asked once; a request has at most 256 paths and
@@ -39,8 +41,8 @@ use cells_protocol::limits::{STAT_BATCH_MAX_PATH_BYTES, STAT_BATCH_MAX_PATHS};
 pub struct StatBatch<E> {
     default_budget_ms: u64,
     waiting: Waiting,
-    requests: BTreeMap<StatRequestId, Request>,
-    subscribers: BTreeMap<SubscriberId, Subscriber>,
+    requests: IdMap<Request>,
+    subscribers: IdMap<Subscriber>,
     deadlines: BTreeSet<(u64, SubscriberId)>,
     next_request_id: u64,
     actions: VecDeque<StatAction>,
@@ -102,8 +104,8 @@ impl<E: Clone> StatBatch<E> {
         Self {
             default_budget_ms,
             waiting: Waiting::default(),
-            requests: BTreeMap::new(),
-            subscribers: BTreeMap::new(),
+            requests: IdMap::default(),
+            subscribers: IdMap::default(),
             deadlines: BTreeSet::new(),
             next_request_id: 0,
             actions: VecDeque::new(),
@@ -122,7 +124,7 @@ impl<E: Clone> StatBatch<E> {
             self.actions.push_back(StatAction::AwaitTurnEnd);
         }
         let path_idx = self.waiting.add(path, subscriber);
-        self.subscribers.insert(subscriber, Subscriber { place: Place::Waiting { path_idx }, deadline_ms });
+        self.subscribers.insert(subscriber.0, Subscriber { place: Place::Waiting { path_idx }, deadline_ms });
         if let Some(deadline_ms) = deadline_ms {
             self.deadlines.insert((deadline_ms, subscriber));
         }
@@ -155,7 +157,7 @@ impl<E: Clone> StatBatch<E> {
 
     /// The reply to a request, one result a path, or why there is none.
     pub fn handle_reply(&mut self, request_id: StatRequestId, reply: Result<Vec<StatResult>, E>) {
-        let Some(request) = self.requests.remove(&request_id) else { return };
+        let Some(request) = self.requests.remove(request_id.0) else { return };
         match reply {
             Ok(results) if results.len() == request.subscribers.len() => {
                 for (subscribers, result) in request.subscribers.into_iter().zip(results) {
@@ -179,17 +181,17 @@ impl<E: Clone> StatBatch<E> {
 
     /// The subscriber left: it gets no event. The last one out aborts the request.
     pub fn handle_cancel(&mut self, subscriber: SubscriberId) {
-        let Some(Subscriber { place, deadline_ms }) = self.subscribers.remove(&subscriber) else { return };
+        let Some(Subscriber { place, deadline_ms }) = self.subscribers.remove(subscriber.0) else { return };
         if let Some(deadline_ms) = deadline_ms {
             self.deadlines.remove(&(deadline_ms, subscriber));
         }
         match place {
             Place::Waiting { path_idx } => self.waiting.paths[path_idx].n_alive -= 1,
             Place::Sent { request_id } => {
-                if let Some(request) = self.requests.get_mut(&request_id) {
+                if let Some(request) = self.requests.get_mut(request_id.0) {
                     request.n_alive -= 1;
                     if request.n_alive == 0 {
-                        self.requests.remove(&request_id);
+                        self.requests.remove(request_id.0);
                         self.actions.push_back(StatAction::Abort { request_id });
                     }
                 }
@@ -229,19 +231,19 @@ impl<E: Clone> StatBatch<E> {
         let mut budget_ms = 0;
         for subscriber in request.subscribers.iter().flatten() {
             // Subscribers that left are still in the list; they are told apart by their absence here.
-            let Some(entry) = self.subscribers.get_mut(subscriber) else { continue };
+            let Some(entry) = self.subscribers.get_mut(subscriber.0) else { continue };
             entry.place = Place::Sent { request_id };
             let remaining_ms =
                 entry.deadline_ms.map_or(self.default_budget_ms, |deadline_ms| deadline_ms.saturating_sub(now_ms));
             budget_ms = budget_ms.max(remaining_ms);
         }
-        self.requests.insert(request_id, request);
+        self.requests.insert(request_id.0, request);
         self.actions.push_back(StatAction::Send { request_id, paths, budget_ms });
     }
 
     fn settle(&mut self, subscriber: SubscriberId, result: impl FnOnce() -> Result<StatResult, StatFailure<E>>) {
         // Those who left are still in the lists of their request.
-        let Some(Subscriber { deadline_ms, .. }) = self.subscribers.remove(&subscriber) else { return };
+        let Some(Subscriber { deadline_ms, .. }) = self.subscribers.remove(subscriber.0) else { return };
         if let Some(deadline_ms) = deadline_ms {
             self.deadlines.remove(&(deadline_ms, subscriber));
         }

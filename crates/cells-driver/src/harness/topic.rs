@@ -1,10 +1,10 @@
 //! The topics of one client: who subscribes to which profile, and what is known of its events.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 use cells_machines::event_topic::{EventTopic, TopicState as MachineState};
+use cells_machines::id_map::IdMap;
 use cells_protocol::events::EventCursor;
 use cells_protocol::ids::ProfileId;
 
@@ -17,20 +17,26 @@ use crate::sync::lock;
 
 /// The topics of one client.
 #[derive(Default)]
-pub(super) struct Topics(Mutex<BTreeMap<ProfileId, Arc<Topic>>>);
+pub(super) struct Topics(Mutex<Vec<Arc<Topic>>>);
 
 impl Topics {
     pub(super) fn subscribe(&self, link: &Link, profile_id: &ProfileId) -> Subscription {
         let mut topics = lock(&self.0);
-        let topic = topics.entry(profile_id.clone()).or_insert_with(|| Arc::new(Topic::new(profile_id.clone())));
-        let topic = Arc::clone(topic);
+        let topic = match topics.iter().find(|topic| topic.profile_id == *profile_id) {
+            Some(topic) => Arc::clone(topic),
+            None => {
+                let topic = Arc::new(Topic::new(profile_id.clone()));
+                topics.push(Arc::clone(&topic));
+                topic
+            }
+        };
         drop(topics);
         let id = topic.join(link);
         Subscription::new(topic, id)
     }
 
     pub(super) fn snapshot(&self, profile_id: &ProfileId, cursor: Option<&EventCursor>) -> EventSnapshot {
-        let topic = lock(&self.0).get(profile_id).cloned();
+        let topic = lock(&self.0).iter().find(|topic| topic.profile_id == *profile_id).cloned();
         match topic {
             Some(topic) => topic.snapshot(cursor),
             None => snapshot(&EventTopic::new(), cursor),
@@ -38,7 +44,7 @@ impl Topics {
     }
 
     pub(super) fn close(&self) {
-        for topic in std::mem::take(&mut *lock(&self.0)).into_values() {
+        for topic in std::mem::take(&mut *lock(&self.0)) {
             topic.close();
         }
     }
@@ -52,7 +58,7 @@ pub(super) struct Topic {
 
 struct Inner {
     machine: EventTopic<Error>,
-    subscribers: BTreeMap<u64, Subscriber>,
+    subscribers: IdMap<Subscriber>,
     next_id: u64,
     /// Ends the stream that feeds the topic.
     stop: Option<CancelHandle>,
@@ -67,7 +73,7 @@ struct Subscriber {
 
 impl Topic {
     fn new(profile_id: ProfileId) -> Self {
-        let inner = Inner { machine: EventTopic::new(), subscribers: BTreeMap::new(), next_id: 0, stop: None };
+        let inner = Inner { machine: EventTopic::new(), subscribers: IdMap::default(), next_id: 0, stop: None };
         Self { profile_id, inner: Mutex::new(inner) }
     }
 
@@ -98,7 +104,7 @@ impl Topic {
     pub(super) fn leave(&self, id: u64) {
         let stop = {
             let mut inner = lock(&self.inner);
-            inner.subscribers.remove(&id);
+            inner.subscribers.remove(id);
             if !inner.subscribers.is_empty() {
                 return;
             }
@@ -118,7 +124,7 @@ impl Topic {
             MachineState::Failed(failure) => Poll::Ready(Err(error_of(failure))),
             MachineState::Closed => Poll::Ready(Err(closed())),
             MachineState::Connecting | MachineState::Offline(_) => {
-                if let Some(subscriber) = inner.subscribers.get_mut(&id) {
+                if let Some(subscriber) = inner.subscribers.get_mut(id) {
                     subscriber.ready = Some(waker.clone());
                 }
                 Poll::Pending
@@ -129,7 +135,7 @@ impl Topic {
     /// The next change for this subscriber; `None` when it was ended.
     pub(super) fn poll_changed(&self, id: u64, waker: &Waker) -> Poll<Option<TopicChange>> {
         let mut inner = lock(&self.inner);
-        let Some(subscriber) = inner.subscribers.get_mut(&id) else { return Poll::Ready(None) };
+        let Some(subscriber) = inner.subscribers.get_mut(id) else { return Poll::Ready(None) };
         match subscriber.change.take() {
             Some(change) => Poll::Ready(Some(change)),
             None => {

@@ -358,7 +358,7 @@ proptest! {
                 let waits = |caller: &Caller| !caller.ended && caller.request_id == Some(*request_id);
                 prop_assert!(callers.values().any(waits), "a request that nobody waits for");
             }
-            prop_assert_eq!(batch.requests.keys().collect::<Vec<_>>(), under_way.keys().collect::<Vec<_>>());
+            prop_assert_eq!(batch.requests.ids().collect::<Vec<_>>(), under_way.keys().map(|id| id.0).collect::<Vec<_>>());
         }
         for (request_id, paths) in under_way {
             batch.handle_reply(request_id, Ok(paths.iter().map(|path| result_of(path)).collect()));

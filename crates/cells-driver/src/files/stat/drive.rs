@@ -1,6 +1,5 @@
 //! The task that sends the batches of one export and settles the calls.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -31,7 +30,7 @@ pub(super) async fn drive(files: Arc<Files>) {
         gathering: Gathering::Nothing,
         timeout: None,
         requests: FuturesUnordered::new(),
-        aborts: BTreeMap::new(),
+        aborts: Vec::new(),
         done: false,
     };
     std::future::poll_fn(|context| driver.poll(context)).await;
@@ -43,7 +42,8 @@ struct Driver {
     gathering: Gathering,
     timeout: Option<(u64, HostFuture<'static, ()>)>,
     requests: FuturesUnordered<HostFuture<'static, Result<Answer, Aborted>>>,
-    aborts: BTreeMap<StatRequestId, AbortHandle>,
+    /// Of the requests under way, which are few.
+    aborts: Vec<(StatRequestId, AbortHandle)>,
     /// Nobody waits; another task may drive the batch by now.
     done: bool,
 }
@@ -77,7 +77,7 @@ impl Driver {
                     actions.push(action);
                 }
                 while let Some(StatEvent { subscriber, result }) = state.batch.poll_event() {
-                    settled.extend(state.waiters.remove(&subscriber).map(|waiter| (waiter, result)));
+                    settled.extend(state.waiters.remove(subscriber.0).map(|waiter| (waiter, result)));
                 }
                 if actions.is_empty() && settled.is_empty() {
                     if state.waiters.is_empty()
@@ -112,7 +112,7 @@ impl Driver {
         self.gather(now_ms, context);
         while let Poll::Ready(Some(answer)) = self.requests.poll_next_unpin(context) {
             let Ok((request_id, reply)) = answer else { continue };
-            self.aborts.remove(&request_id);
+            self.aborts.retain(|(known, _)| *known != request_id);
             lock(&self.files.stats.state).batch.handle_reply(request_id, reply);
         }
         if self.timeout.as_mut().is_some_and(|(_, sleep)| sleep.poll_unpin(context).is_ready()) {
@@ -155,11 +155,11 @@ impl Driver {
             StatAction::Send { request_id, paths, budget_ms } => {
                 let files = Arc::clone(&self.files);
                 let (request, abort) = abortable(async move { (request_id, ask(&files, paths, budget_ms).await) });
-                self.aborts.insert(request_id, abort);
+                self.aborts.push((request_id, abort));
                 self.requests.push(Box::pin(request));
             }
             StatAction::Abort { request_id } => {
-                if let Some(abort) = self.aborts.remove(&request_id) {
+                for (_, abort) in self.aborts.extract_if(.., |(known, _)| *known == request_id) {
                     abort.abort();
                 }
             }

@@ -6,12 +6,12 @@
 
 mod drive;
 
-use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use cells_machines::id_map::IdMap;
 use cells_machines::stat_batch::{StatBatch, SubscriberId};
 use cells_protocol::files::FileStat;
 use cells_protocol::limits::DEFAULT_TIMEOUT_MS;
@@ -76,7 +76,7 @@ pub(super) struct StatPump {
 
 struct State {
     batch: StatBatch<Error>,
-    waiters: BTreeMap<SubscriberId, Waiter>,
+    waiters: IdMap<Waiter>,
     next_subscriber: u64,
     /// The batch that is being collected.
     generation: u64,
@@ -95,7 +95,7 @@ impl StatPump {
     pub(super) fn new() -> Self {
         let state = State {
             batch: StatBatch::new(DEFAULT_TIMEOUT_MS),
-            waiters: BTreeMap::new(),
+            waiters: IdMap::default(),
             next_subscriber: 0,
             generation: 0,
             driven: false,
@@ -119,7 +119,7 @@ impl StatPump {
     /// Forgets a caller that has lost interest, and gives what it waited with.
     fn leave(&self, subscriber: SubscriberId) -> Option<Waiter> {
         let mut state = lock(&self.state);
-        let waiter = state.waiters.remove(&subscriber)?;
+        let waiter = state.waiters.remove(subscriber.0)?;
         state.batch.handle_cancel(subscriber);
         state.wake();
         Some(waiter)
@@ -188,7 +188,7 @@ fn join(
         let subscriber = SubscriberId(state.next_subscriber);
         state.next_subscriber += 1;
         state.batch.start_stat(now_ms, subscriber, path, deadline_ms);
-        state.waiters.insert(subscriber, Waiter { on_settled, registration: None });
+        state.waiters.insert(subscriber.0, Waiter { on_settled, registration: None });
         state.wake();
         let joined = Joined { files: Arc::clone(files), subscriber, generation: state.generation };
         (joined, !std::mem::replace(&mut state.driven, true))
@@ -205,7 +205,7 @@ fn join(
                 (waiter.on_settled)(Err(cancelled(STAT)));
             }
         }));
-        if let Some(waiter) = lock(&files.stats.state).waiters.get_mut(&subscriber) {
+        if let Some(waiter) = lock(&files.stats.state).waiters.get_mut(subscriber.0) {
             waiter.registration = Some(registration);
         }
     }
