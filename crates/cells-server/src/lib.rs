@@ -40,3 +40,4 @@ pub use self::config::{
 pub use self::error::ServeError;
 pub use self::secret::Secret;
 pub use self::serve::Node;
+pub use self::state_dir::purge_receipts;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ServeError;
 use crate::credential::KeyHash;
+use crate::harness::{self, StartError};
 
 /// An open, locked state directory.
 #[derive(Debug)]
@@ -113,6 +114,33 @@ impl StateDir {
     }
 }
 
+/// Forgets the receipts of old starts of a node that is stopped, and gives how many starts were forgotten: all whose
+/// last change is before `before_ms`, Unix milliseconds, each with all its receipts (`cells-0.4.md` §12.3). The state
+/// directory is `state`, by default `cells` in the user's state directory.
+///
+/// ```
+/// # fn example() -> Result<(), cells_server::ServeError> {
+/// let forgotten = cells_server::purge_receipts(None, 1_767_225_600_000)?; // 2026-01-01T00:00:00Z
+/// println!("{forgotten}");
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`ServeError::Config`] when the directory is in use, is no node's, or has receipts that cannot be trusted;
+/// [`ServeError::Failed`] when the machine failed. Nothing was changed then.
+pub fn purge_receipts(state: Option<&Path>, before_ms: u64) -> Result<u64, ServeError> {
+    let path = state.map_or_else(StateDir::default_path, |path| Ok(path.to_owned()))?;
+    if !path.join(LOCK_FILE).exists() {
+        let path = path.display();
+        return Err(ServeError::Config(format!(
+            "state directory {path}: no node has used it; give another with --state"
+        )));
+    }
+    let state = StateDir::open(&path)?;
+    harness::purge_before(state.path(), before_ms).map_err(|error| StartError::from(error).into())
+}
+
 const RECORD_VERSION: u32 = 1;
 const RECORD_FILE: &str = "node.json";
 const STAGED_RECORD_FILE: &str = "node.json.new";
@@ -160,6 +188,26 @@ mod tests {
         assert!(error.to_string().contains("not a node's"), "{error}");
         assert_eq!(mode(directory.path()), 0o755);
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn receipts_are_purged_only_while_no_node_runs() {
+        let parent = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| {
+            let error = purge_receipts(Some(path), 0).unwrap_err();
+            assert_eq!(error.exit_code(), 2, "{error}");
+            error.to_string()
+        };
+        assert!(refused(&parent.path().join("gone")).contains("no node has used it"));
+        assert!(refused(parent.path()).contains("no node has used it"));
+        assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+        let path = parent.path().join("state");
+        let state = StateDir::open(&path).unwrap();
+        assert!(refused(&path).contains("another node uses it"));
+        drop(state);
+        assert_eq!(purge_receipts(Some(&path), u64::MAX).unwrap(), 0);
+        fs::write(path.join("receipts.sqlite"), "not a database").unwrap();
+        assert!(refused(&path).contains("damaged"));
     }
 
     #[test]

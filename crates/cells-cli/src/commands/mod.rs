@@ -7,6 +7,7 @@ mod exports;
 mod ls;
 mod output;
 mod receipt;
+mod receipts;
 mod send;
 mod serve;
 mod sessions;
@@ -34,6 +35,7 @@ pub(crate) enum Command {
     Send(send::Send),
     Output(output::Output),
     Receipt(receipt::Receipt),
+    Receipts(receipts::Receipts),
     Completions(completions::Completions),
 }
 
@@ -52,6 +54,7 @@ impl Command {
             Self::Send(verb) => block_on(async { told(verb.node.json, verb.run().await) }),
             Self::Output(verb) => client(verb.node.json, verb.run()),
             Self::Receipt(verb) => client(verb.node.json, verb.run()),
+            Self::Receipts(verb) => told(verb.json(), verb.run()),
             Self::Completions(verb) => told(false, verb.run()),
         }
     }

@@ -10,7 +10,10 @@ async fn every_shell_gets_a_script_that_names_all_verbs() {
     for shell in ["bash", "zsh", "fish"] {
         let ran = stage.run(&["completions", shell]).await;
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""));
-        for word in ["serve", "discover", "exports", "stat", "sessions", "send", "output", "receipt", "approve"] {
+        for word in [
+            "serve", "discover", "exports", "stat", "sessions", "send", "output", "receipt", "receipts", "purge",
+            "approve",
+        ] {
             assert!(ran.stdout().contains(word), "{shell}: {word}");
         }
     }

@@ -24,6 +24,15 @@ fn serve(at: &Path) -> Command {
     command
 }
 
+/// `cells receipts purge --state AT/state` with these arguments: exit code, standard output and standard error.
+fn purge(at: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cells"));
+    command.env_clear().env("HOME", at).args(["receipts", "purge", "--state"]).arg(at.join("state")).args(arguments);
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
 /// A running node; killed when the test ends before it.
 struct Running {
     child: Child,
@@ -222,4 +231,32 @@ fn flags_win_over_the_file() {
     assert_eq!(node.announced["serverId"], "desk", "no flag says otherwise");
     assert_eq!((node.status(KEY), node.status("another-key-for-the-tests")), ("401".into(), "200".into()));
     assert!(at.join("state").is_dir() && !at.join("elsewhere").exists());
+}
+
+#[test]
+fn receipts_of_old_starts_are_forgotten_while_the_node_is_stopped() {
+    let directory = tempfile::tempdir().unwrap();
+    let at = directory.path();
+    let check = |arguments: &[&str], code: i32, stdout: &str, error: &str| {
+        let (status, out, errors) = purge(at, arguments);
+        assert_eq!((status, out.as_str()), (Some(code), stdout), "{arguments:?}: {errors}");
+        assert!(errors.contains(error) && errors.is_empty() == error.is_empty(), "{arguments:?}: {errors}");
+        errors
+    };
+    check(&["--before", "2099-01-01"], 2, "", "no node has used it");
+    assert_eq!(fs::read_dir(at).unwrap().count(), 0);
+    for _ in 0..2 {
+        let node = Running::start(&mut serve(at));
+        let line = check(&["--before", "2099-01-01"], 2, "", "another node uses it");
+        assert!(line.starts_with("cells: ") && line.matches('\n').count() == 1, "{line}");
+        check(&["--before", "2099-01-01", "--json"], 2, "", "\"exitCode\":2");
+        assert_eq!(node.stop(rustix::process::Signal::TERM).0.code(), Some(0));
+    }
+    check(&["--before", "2001-02-03"], 0, "forgot 0 starts of the node, with all receipts\n", "");
+    check(&["--before", "tomorrow"], 2, "", "write YYYY-MM-DD");
+    check(&[], 2, "", "--before");
+    check(&["--before", "2099-01-01T00:00:00Z", "--json"], 0, "{\"epochs\":2}\n", "");
+    check(&["--before", "2099-01-01"], 0, "forgot 0 starts of the node, with all receipts\n", "");
+    assert_eq!(Running::start(&mut serve(at)).stop(rustix::process::Signal::TERM).0.code(), Some(0));
+    check(&["--before", "2099-01-01"], 0, "forgot 1 start of the node, with all receipts\n", "");
 }

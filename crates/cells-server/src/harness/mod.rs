@@ -16,5 +16,6 @@ mod summary;
 mod tests;
 pub(crate) mod tools;
 
-pub use receipts::{OpenError, ReceiptLimits, purge_before};
+pub(crate) use receipts::purge_before;
+pub use receipts::{OpenError, ReceiptLimits};
 pub use service::{Caller, HarnessOptions, HarnessService, StartError};

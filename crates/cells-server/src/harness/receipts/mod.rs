@@ -21,7 +21,7 @@ use super::clock::now_ms;
 use super::plugin::ToolError;
 
 pub use open::OpenError;
-pub use purge::purge_before;
+pub(crate) use purge::purge_before;
 
 /// The receipts of one installation.
 #[derive(Debug)]

@@ -29,7 +29,7 @@ pub enum OpenError {
     Damaged,
     /// 4096 earlier epochs have receipts.
     #[error(
-        "receipts: 4096 earlier starts have receipts; they are forgotten 30 days after their last change, or choose another --state"
+        "receipts: 4096 earlier starts have receipts; forget old ones with `cells receipts purge --before DATE`, or choose another --state"
     )]
     TooManyEpochs,
     /// The disk does not work.

@@ -14,7 +14,7 @@ use super::{OpenError, ReceiptStore, open, time};
 ///
 /// # Errors
 /// [`OpenError`]; nothing was changed then.
-pub fn purge_before(state: &Path, before_ms: u64) -> Result<u64, OpenError> {
+pub(crate) fn purge_before(state: &Path, before_ms: u64) -> Result<u64, OpenError> {
     if !state.join(open::FILE_NAME).exists() {
         return Ok(0);
     }
