@@ -24,7 +24,15 @@ mod output;
 mod read;
 #[path = "../../crates/cells-driver/tests/driver/read_stream.rs"]
 mod read_stream;
+#[path = "../../crates/cells-driver/tests/driver/seq.rs"]
+mod seq;
+#[path = "../../crates/cells-driver/tests/driver/settle.rs"]
+mod settle;
 #[path = "../../crates/cells-driver/tests/driver/stat.rs"]
 mod stat;
+#[path = "../../crates/cells-driver/tests/driver/storage.rs"]
+mod storage;
 #[path = "../../crates/cells-driver/tests/driver/transport.rs"]
 mod transport;
+#[path = "../../crates/cells-driver/tests/driver/writes.rs"]
+mod writes;

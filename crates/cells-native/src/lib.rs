@@ -17,12 +17,14 @@
 //! ```
 
 mod host;
+mod upload;
 
 use cells_driver::{Client, ClientConfig, Result, Run};
 
 /// The client itself, its options and its errors.
 pub use cells_driver;
 pub use host::NativeHost;
+pub use upload::upload_file;
 
 /// A client, and the future that drives it. Spawn that future on the runtime that uses the client.
 ///

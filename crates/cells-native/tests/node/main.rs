@@ -8,3 +8,5 @@ mod stage;
 mod agent;
 mod faults;
 mod files;
+mod memory;
+mod writes;
