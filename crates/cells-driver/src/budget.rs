@@ -10,6 +10,7 @@ use cells_protocol::limits::DEFAULT_TIMEOUT_MS;
 use crate::cancellation::{Cancellation, Cancelled, OperationOptions};
 use crate::error::{Error, Result};
 use crate::host::{Host, HostFuture};
+use crate::node::authorization_changed;
 
 /// One budget from the call to the last byte of its reply. Ends early when the caller cancels or the client is disposed.
 #[derive(Clone)]
@@ -19,6 +20,7 @@ pub(crate) struct Budget {
     cancel: Option<Cancellation>,
     disposed: Cancellation,
     closed: Option<Cancellation>,
+    revoked: Option<Cancellation>,
 }
 
 impl Budget {
@@ -31,23 +33,26 @@ impl Budget {
             cancel: options.cancel.clone(),
             disposed: disposed.clone(),
             closed: None,
+            revoked: None,
         }
     }
 
-    /// Ends early also when `closed` is cancelled: the client that made the call was closed.
-    pub(crate) fn closed_by(mut self, closed: Option<Cancellation>) -> Self {
+    /// Ends early also when `closed` is cancelled: the client that made the call was closed; and when `revoked` is: the
+    /// node refused the authorization of the call.
+    pub(crate) fn ended_by(mut self, closed: Option<Cancellation>, revoked: Cancellation) -> Self {
         self.closed = closed;
+        self.revoked = Some(revoked);
         self
     }
 
     /// Whether the caller has cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
-        self.cancel.as_ref().is_some_and(Cancellation::is_cancelled)
+        is_cancelled(self.cancel.as_ref())
     }
 
-    /// Whether nothing more may be asked: the client was closed or disposed of.
+    /// Whether nothing more may be asked: the client was closed or disposed of, or the node refused its authorization.
     pub(crate) fn is_closed(&self) -> bool {
-        self.disposed.is_cancelled() || self.closed.as_ref().is_some_and(Cancellation::is_cancelled)
+        self.disposed.is_cancelled() || is_cancelled(self.closed.as_ref()) || is_cancelled(self.revoked.as_ref())
     }
 
     /// What is left, in milliseconds.
@@ -59,6 +64,9 @@ impl Budget {
     pub(crate) fn check(&self, operation: &'static str) -> Result<()> {
         if self.disposed.is_cancelled() {
             return Err(disposed(operation));
+        }
+        if is_cancelled(self.revoked.as_ref()) {
+            return Err(authorization_changed(operation));
         }
         if self.is_closed() {
             return Err(closed(operation));
@@ -90,6 +98,7 @@ struct End<'a> {
     budget: &'a Budget,
     operation: &'static str,
     disposed: Cancelled,
+    revoked: Option<Cancelled>,
     closed: Option<Cancelled>,
     cancelled: Option<Cancelled>,
     sleep: Option<HostFuture<'static, ()>>,
@@ -98,19 +107,24 @@ struct End<'a> {
 impl<'a> End<'a> {
     fn new(budget: &'a Budget, operation: &'static str) -> Self {
         let disposed = budget.disposed.cancelled();
+        let revoked = budget.revoked.as_ref().map(Cancellation::cancelled);
         let closed = budget.closed.as_ref().map(Cancellation::cancelled);
         let cancelled = budget.cancel.as_ref().map(Cancellation::cancelled);
-        Self { budget, operation, disposed, closed, cancelled, sleep: None }
+        Self { budget, operation, disposed, revoked, closed, cancelled, sleep: None }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Error> {
         let mut is_over = |token: &mut Option<Cancelled>| {
             token.as_mut().is_some_and(|token| Pin::new(token).poll(context).is_ready())
         };
+        let revoked = is_over(&mut self.revoked);
         let closed = is_over(&mut self.closed);
         let caller = is_over(&mut self.cancelled);
         if Pin::new(&mut self.disposed).poll(context).is_ready() {
             return Poll::Ready(aborted(self.operation));
+        }
+        if revoked {
+            return Poll::Ready(authorization_changed(self.operation));
         }
         if closed {
             return Poll::Ready(close_aborted(self.operation));
@@ -121,6 +135,10 @@ impl<'a> End<'a> {
         let sleep = self.sleep.get_or_insert_with(|| self.budget.host.sleep(self.budget.remaining_ms()));
         sleep.as_mut().poll(context).map(|()| timed_out(self.operation))
     }
+}
+
+fn is_cancelled(token: Option<&Cancellation>) -> bool {
+    token.is_some_and(Cancellation::is_cancelled)
 }
 
 /// The error of a call that its caller cancelled.

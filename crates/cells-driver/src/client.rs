@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use cells_machines::source_pool::SourcePool;
 use cells_protocol::capabilities::{Exports, ServerCapabilities};
 use cells_protocol::discovery::CellsDescriptor;
 use cells_protocol::error::ErrorKind;
@@ -20,6 +21,7 @@ use crate::host::Host;
 use crate::node::{Link, Node};
 use crate::process::{ProcessSession, ProcessSpec};
 use crate::run::{Run, Spawner};
+use crate::sources::{BrowsePage, FileSource, Sources, browse};
 
 /// A client of Cells nodes. Cheap to clone; clones share credentials and what is known of each node.
 ///
@@ -56,6 +58,7 @@ impl Client {
             dispose,
             disposal,
             nodes: Mutex::default(),
+            sources: Mutex::default(),
             next_rpc: AtomicU64::new(1),
         };
         (Self { core: Arc::new(core) }, run)
@@ -113,8 +116,8 @@ impl Client {
     /// # Errors
     /// `EINVAL` when the connection or the alias is not valid.
     pub fn files(&self, connection: &FileConnection) -> Result<FileClient> {
-        let alias = Alias::new(&connection.alias).map_err(|error| Error::invalid("files", error))?;
-        Ok(FileClient::new(self.link(&connection.connection, "files")?, alias))
+        let (link, alias) = self.export(connection, "files")?;
+        Ok(FileClient::new(link, alias))
     }
 
     /// Opens one export: asks the node what may be done with it, and how it keeps the receipts of writes.
@@ -123,8 +126,8 @@ impl Client {
     /// `EACCES` when the node has no such export, or hides it from this credential; `EINVAL` when the connection or the
     /// alias is not valid; as any call.
     pub async fn file_storage(&self, connection: &FileConnection, options: OperationOptions) -> Result<FileStorage> {
-        let alias = Alias::new(&connection.alias).map_err(|error| Error::invalid("open", error))?;
-        FileStorage::open(&self.link(&connection.connection, "open")?, alias, &options).await
+        let (link, alias) = self.export(connection, "open")?;
+        FileStorage::open(&link, alias, &options).await
     }
 
     /// A client of the agents of one node. Asks nothing.
@@ -133,6 +136,72 @@ impl Client {
     /// `EINVAL` when the connection is not valid.
     pub fn harness(&self, connection: &Connection) -> Result<HarnessClient> {
         Ok(HarnessClient::new(self.link(connection, "harness")?))
+    }
+
+    /// Opens one export as a file system. Equal connections share one source, which the last handle closes; see
+    /// [`FileSource`]. The options hold for this caller's wait only: one that gives up does not disturb the others.
+    ///
+    /// # Errors
+    /// As [`file_storage`](Self::file_storage). A failure is not kept: the next call tries again.
+    pub async fn open(&self, connection: &FileConnection, options: OperationOptions) -> Result<FileSource> {
+        let (link, alias) = self.export(connection, "open")?;
+        FileSource::open(&link, alias, &options).await
+    }
+
+    /// As [`open`](Self::open), without sharing. `view_id` names the view; default: `http:` and the alias.
+    ///
+    /// # Errors
+    /// As [`file_storage`](Self::file_storage).
+    pub async fn open_http_file_source(
+        &self,
+        connection: &FileConnection,
+        view_id: Option<String>,
+        options: OperationOptions,
+    ) -> Result<FileSource> {
+        let (link, alias) = self.export(connection, "open")?;
+        FileSource::open_unshared(&link, alias, view_id, &options).await
+    }
+
+    /// Checks that the node answers and accepts the credential.
+    ///
+    /// # Errors
+    /// `EACCES` when the credential is missing or refused; as any call.
+    pub async fn check(&self, connection: &Connection, options: OperationOptions) -> Result<()> {
+        self.exports(connection, options).await.map(drop)
+    }
+
+    /// As [`check`](Self::check), with a secret that is not stored anywhere. Without one, or with an empty one, the stored
+    /// secret is checked.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check).
+    pub async fn check_draft(
+        &self,
+        connection: &Connection,
+        secret: Option<Secret>,
+        options: OperationOptions,
+    ) -> Result<()> {
+        let mut link = self.link(connection, "check_draft")?;
+        if let Some(secret) = secret.filter(|secret| !secret.expose().is_empty()) {
+            // What the node tells this secret is not remembered for others.
+            link.node = Arc::new(Node::new(link.node.binding.clone()));
+            link.draft = Some(secret);
+        }
+        link.exports(&options).await.map(drop)
+    }
+
+    /// Directories of a node: `/` gives the exports, any other path the directories in it, page by page.
+    ///
+    /// # Errors
+    /// `EINVAL` for a path that is none; as [`FileClient::list`].
+    pub async fn browse(
+        &self,
+        connection: &Connection,
+        path: &str,
+        cursor: Option<&str>,
+        options: OperationOptions,
+    ) -> Result<BrowsePage> {
+        browse(self.link(connection, "browse")?, path, cursor, options).await
     }
 
     /// A session in which commands run on a node. Asks nothing.
@@ -149,13 +218,18 @@ impl Client {
     pub fn dispose(&self) {
         self.core.dispose.cancel();
         self.core.credentials.clear_all();
+        Sources::update(&self.core, SourcePool::start_dispose);
         lock_nodes(&self.core).clear();
     }
 
     fn link(&self, connection: &Connection, operation: &'static str) -> Result<Link> {
         self.core.check_open(operation)?;
-        let binding = connection.bind(operation)?;
-        Ok(Link { core: Arc::clone(&self.core), node: self.core.node(binding), closed: None })
+        Ok(self.core.link(connection.bind(operation)?))
+    }
+
+    fn export(&self, connection: &FileConnection, operation: &'static str) -> Result<(Link, Alias)> {
+        let alias = Alias::new(&connection.alias).map_err(|error| Error::invalid(operation, error))?;
+        Ok((self.link(&connection.connection, operation)?, alias))
     }
 }
 
@@ -185,6 +259,7 @@ pub(crate) struct Core {
     pub(crate) dispose: CancelHandle,
     pub(crate) disposal: Cancellation,
     nodes: Mutex<Vec<Arc<Node>>>,
+    pub(crate) sources: Mutex<Sources>,
     next_rpc: AtomicU64,
 }
 
@@ -227,6 +302,11 @@ impl Core {
         lock_nodes(self).retain(|known| !Arc::ptr_eq(known, node));
     }
 
+    /// What is known of the node behind `binding`, to be asked through this client.
+    pub(crate) fn link(self: &Arc<Self>, binding: Binding) -> Link {
+        Link { core: Arc::clone(self), node: self.node(binding), closed: None, draft: None }
+    }
+
     fn node(&self, binding: Binding) -> Arc<Node> {
         let mut nodes = lock_nodes(self);
         if nodes.len() >= NODES_REMEMBERED_MAX {
@@ -251,19 +331,34 @@ const NODES_REMEMBERED_MAX: usize = 64;
 #[cfg(all(test, not(target_family = "wasm")))]
 mod tests {
     use super::*;
+    use crate::process::ExecOptions;
 
     /// Compiles only if every client and the futures of its calls can move between threads.
     #[allow(dead_code)]
-    fn clients_and_calls_are_send(client: &Client, files: &FileClient, harness: &HarnessClient) {
+    fn clients_and_calls_are_send(
+        client: &Client,
+        files: &FileClient,
+        harness: &HarnessClient,
+        source: &FileSource,
+        processes: &ProcessSession,
+    ) {
         fn shared<T: Send + Sync>(_: &T) {}
         fn moved<T: Send>(_: T) {}
         shared(client);
         shared(files);
         shared(harness);
+        shared(source);
+        shared(processes);
         let connection = Connection::anonymous("http://node");
         moved(client.discover(&connection, DiscoverOptions::default()));
+        let notes = FileConnection::new(connection.clone(), "notes");
+        moved(client.open(&notes, OperationOptions::default()));
+        moved(client.browse(&connection, "/", None, OperationOptions::default()));
         moved(files.stat("", OperationOptions::default()));
         moved(files.read_stream("", crate::ReadOptions::default()));
+        moved(source.fs().list("/", OperationOptions::default()));
+        moved(processes.exec("ls", &[], ExecOptions::default()));
+        moved(processes.release(OperationOptions::default()));
         moved(harness.profiles(OperationOptions::default()));
     }
 }

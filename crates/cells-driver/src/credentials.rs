@@ -119,17 +119,22 @@ impl Credentials {
         Ok(secret)
     }
 
-    /// The value of the `Authorization` header; `None` for anonymous, without asking anybody.
-    pub(crate) async fn authorization(&self, identity: &Identity) -> Result<Option<String>> {
+    /// The value of the `Authorization` header; `None` for anonymous, without asking anybody. `draft` is used in place of
+    /// the secret that is known.
+    pub(crate) async fn authorization(&self, identity: &Identity, draft: Option<&Secret>) -> Result<Option<String>> {
+        let secret = async |reference: &str| match draft {
+            Some(secret) => Ok(secret.clone()),
+            None => self.resolve(reference).await,
+        };
         match identity {
             Identity::Anonymous => Ok(None),
             Identity::Basic { reference, username } => {
-                let secret = self.resolve(reference).await?;
+                let secret = secret(reference).await?;
                 let pair = STANDARD.encode(format!("{username}:{}", secret.expose()));
                 Ok(Some(format!("Basic {pair}")))
             }
             Identity::Bearer { reference } => {
-                let secret = self.resolve(reference).await?;
+                let secret = secret(reference).await?;
                 if !secret.expose().bytes().all(|byte| byte.is_ascii_graphic()) {
                     let message = format!("the API key for `{reference}` has characters that no header can carry");
                     return Err(Error::new(ErrorKind::AccessDenied, CREDENTIAL, message));
@@ -212,7 +217,7 @@ mod tests {
         let _ = credentials.set("line".into(), Secret::new("hunter2\r\nx: y"));
         for reference in ["unknown", "empty", "line"] {
             let identity = Identity::Bearer { reference: reference.into() };
-            let error = now(credentials.authorization(&identity)).unwrap_err();
+            let error = now(credentials.authorization(&identity, None)).unwrap_err();
             assert_eq!((error.kind(), error.operation()), (ErrorKind::AccessDenied, "credential"), "{reference}");
             assert!(!format!("{error} {error:?}").contains("hunter2"), "{error:?}");
         }
@@ -230,7 +235,7 @@ mod tests {
             (Identity::Bearer { reference: "key".into() }, Some("Bearer abc")),
             (basic, Some("Basic asO8cmdlbjpww6Rzc3dvcmQ6eA==")),
         ] {
-            assert_eq!(now(credentials.authorization(&identity)).unwrap().as_deref(), expected);
+            assert_eq!(now(credentials.authorization(&identity, None)).unwrap().as_deref(), expected);
         }
     }
 }

@@ -31,6 +31,7 @@ mod mcp;
 mod node;
 mod process;
 mod run;
+mod sources;
 mod sse;
 mod sync;
 mod transport;
@@ -50,6 +51,7 @@ pub use harness::{
 };
 pub use process::{ExecOptions, OnOutput, ProcessExit, ProcessSession, ProcessSpec};
 pub use run::Run;
+pub use sources::{BrowsePage, FileSource, FileStorageAdapter};
 
 pub use cells_machines::process::OutputStream;
 pub use cells_protocol::authorization::{AuthorizationSnapshot, GrantRevision};

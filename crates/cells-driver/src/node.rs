@@ -11,7 +11,9 @@ use crate::budget::{Budget, closed};
 use crate::cancellation::{CancelHandle, Cancellation, OperationOptions};
 use crate::client::Core;
 use crate::config::Binding;
+use crate::credentials::Secret;
 use crate::error::{Error, Result};
+use crate::sources::Sources;
 use crate::sync::Lookup;
 
 /// What is known of one node under one identity. Kept in memory while the client lives.
@@ -42,17 +44,19 @@ pub(crate) struct Link {
     pub(crate) node: Arc<Node>,
     /// Cancelled when what the calls are made through is closed, if it can be.
     pub(crate) closed: Option<Cancellation>,
+    /// A secret that is only tried, in place of the one that is stored.
+    pub(crate) draft: Option<Secret>,
 }
 
 impl Link {
     /// Fails after the client was disposed of, and after the node refused the pinned authorization.
     pub(crate) fn check_open(&self, operation: &'static str) -> Result<()> {
         self.core.check_open(operation)?;
-        if self.closed.as_ref().is_some_and(Cancellation::is_cancelled) {
-            return Err(closed(operation));
-        }
         if self.node.revoked.is_cancelled() {
             return Err(authorization_changed(operation));
+        }
+        if self.closed.as_ref().is_some_and(Cancellation::is_cancelled) {
+            return Err(closed(operation));
         }
         Ok(())
     }
@@ -65,13 +69,14 @@ impl Link {
 
     /// Starts the budget of one call.
     pub(crate) fn budget(&self, options: &OperationOptions) -> Budget {
-        self.core.budget(options).closed_by(self.closed.clone())
+        self.core.budget(options).ended_by(self.closed.clone(), self.node.revoked.clone())
     }
 
-    /// Closes this binding for good: the node said `AUTHORIZATION_CHANGED`.
+    /// Closes this binding for good, with its sources and streams: the node said `AUTHORIZATION_CHANGED`.
     pub(crate) fn revoke(&self) {
         self.core.forget(&self.node);
         self.node.revoke.cancel();
+        Sources::update(&self.core, |pool| pool.start_revoke(|key| key.binding == self.node.binding));
     }
 }
 

@@ -80,7 +80,9 @@ impl Link {
     /// Adds the headers that every request gets. Asks for the credential anew, so that a changed one is used at once.
     pub(crate) async fn prepare(&self, call: &Call, budget: &Budget) -> Result<HttpRequest> {
         let mut headers = call.headers.clone();
-        if let Some(authorization) = self.core.credentials.authorization(&self.node.binding.identity).await? {
+        if let Some(authorization) =
+            self.core.credentials.authorization(&self.node.binding.identity, self.draft.as_ref()).await?
+        {
             headers.push(("authorization", authorization));
         }
         if let Some(snapshot) = self.node.binding.authorization.as_ref().filter(|_| call.pinned) {

@@ -24,7 +24,7 @@ use std::collections::VecDeque;
 /// let Some(SourceAction::Start { source, key: "notes" }) = pool.poll_action() else { panic!() };
 /// assert_eq!(pool.poll_action(), None);
 ///
-/// pool.handle_started(source, Ok(()));
+/// assert!(pool.handle_started(source, Ok(())));
 /// assert_eq!(pool.poll_event(), Some(SourceEvent::Opened { handle: HandleId(1), source }));
 /// assert_eq!(pool.poll_event(), Some(SourceEvent::Opened { handle: HandleId(2), source }));
 ///
@@ -64,7 +64,7 @@ pub enum SourceAction<K> {
         /// What to open.
         key: K,
     },
-    /// Nobody waits for this source: abort its start. What comes of it, if anything, is ignored.
+    /// Nobody waits for this source: abort its start.
     Abort {
         /// Identity of the source.
         source: SourceId,
@@ -141,9 +141,11 @@ impl<K: Eq + Clone, E: Clone> SourcePool<K, E> {
         self.handles.insert(at, (handle, source));
     }
 
-    /// What came of the start of a source.
-    pub fn handle_started(&mut self, source: SourceId, result: Result<(), E>) {
-        let Some(found) = self.sources.iter_mut().find(|found| found.id == source && !found.is_open) else { return };
+    /// What came of the start of a source. False when nobody waits for it: the caller closes what it has opened.
+    pub fn handle_started(&mut self, source: SourceId, result: Result<(), E>) -> bool {
+        let Some(found) = self.sources.iter_mut().find(|found| found.id == source && !found.is_open) else {
+            return false;
+        };
         match result {
             Ok(()) => {
                 found.is_open = true;
@@ -154,6 +156,7 @@ impl<K: Eq + Clone, E: Clone> SourcePool<K, E> {
                 self.forget(source, &SourceFailure::Start(error));
             }
         }
+        true
     }
 
     /// The handle is not needed any more, or its owner waits no longer for it. The last handle of a source closes it, or

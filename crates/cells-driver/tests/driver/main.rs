@@ -18,6 +18,7 @@ mod read;
 mod read_stream;
 mod seq;
 mod settle;
+mod sources;
 mod stat;
 mod storage;
 mod transport;

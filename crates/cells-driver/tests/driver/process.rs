@@ -112,7 +112,7 @@ fn how(error: &Error) -> (ErrorKind, Option<Outcome>, bool) {
 #[test]
 fn a_command_is_started_once_and_its_status_is_asked_for_until_it_ends() {
     let host = scripted(&[(Ask::Start, &["running"]), (Ask::Query, &["running", "running", "exited"])]);
-    let pieces: Arc<Mutex<Vec<(OutputStream, Vec<u8>)>>> = Arc::default();
+    let pieces = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&pieces);
     let options = ExecOptions {
         cwd: Some("sub/../src".to_owned()),
@@ -362,7 +362,7 @@ fn live_node(pieces: &'static [(&'static str, &'static str)]) -> FakeHost {
                 };
                 n_asked += 1;
                 let written = &pieces[..pieces.len().min(n_asked)];
-                let chunk = |all: String, offset: usize| json!({"offset": offset, "data": base64(all[offset..].as_bytes()), "truncated": false});
+                let chunk = |all: String, offset: usize| json!({"offset": offset, "data": base64(&all.as_bytes()[offset..]), "truncated": false});
                 let out = written.iter().map(|(out, _)| *out).collect::<String>();
                 let err = written.iter().map(|(_, err)| *err).collect::<String>();
                 let state = if n_asked >= pieces.len() { "exited" } else { "running" };

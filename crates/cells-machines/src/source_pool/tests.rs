@@ -22,8 +22,8 @@ fn trace(steps: &[Step]) -> String {
     for step in steps {
         match step {
             Open(handle, key) => pool.start_open(HandleId(*handle), key),
-            Started(source) => pool.handle_started(SourceId(*source), Ok(())),
-            Failed(source, error) => pool.handle_started(SourceId(*source), Err(error)),
+            Started(source) => note_unwanted(&mut lines, pool.handle_started(SourceId(*source), Ok(()))),
+            Failed(source, error) => note_unwanted(&mut lines, pool.handle_started(SourceId(*source), Err(error))),
             Release(handle) => pool.start_release(HandleId(*handle)),
             Revoke(key) => pool.start_revoke(|other| other == key),
             Dispose => pool.start_dispose(),
@@ -44,6 +44,12 @@ fn trace(steps: &[Step]) -> String {
     }
     lines.push(format!("sources: {}, handles: {}", pool.sources.len(), pool.handles.len()));
     lines.join("\n")
+}
+
+fn note_unwanted(lines: &mut Vec<String>, is_wanted: bool) {
+    if !is_wanted {
+        lines.push("unwanted".to_owned());
+    }
 }
 
 #[test]
@@ -93,6 +99,7 @@ fn an_opener_that_leaves_does_not_disturb_the_others_and_the_last_one_aborts() {
     close 0
     start 1 for a
     abort 1
+    unwanted
     sources: 0, handles: 0
     ");
 }
@@ -114,6 +121,7 @@ fn a_failed_start_is_told_to_all_and_not_kept() {
     2 fails: Start("refused")
     start 1 for a
     3 has 1
+    unwanted
     close 1
     sources: 0, handles: 0
     "#);
@@ -242,7 +250,8 @@ proptest! {
                         if works {
                             world.open.insert(source, key);
                         }
-                        pool.handle_started(source, if works { Ok(()) } else { Err(()) });
+                        let is_wanted = pool.handle_started(source, if works { Ok(()) } else { Err(()) });
+                        prop_assert!(is_wanted);
                     }
                 }
                 Input::Revoke(key) => pool.start_revoke(|other| *other == key),
