@@ -9,6 +9,7 @@ use crate::events::Streams;
 use crate::files::Files;
 use crate::harness::HarnessService;
 use crate::origins::Origins;
+use crate::process::Processes;
 
 /// The state of the axum router. Cheap to clone.
 pub(crate) type AppState = Arc<App>;
@@ -21,6 +22,7 @@ pub(crate) struct App {
     pub(crate) principals: Principals,
     pub(crate) origins: Origins,
     pub(crate) files: Files,
+    pub(crate) processes: Processes,
     /// The agents.
     pub(crate) harness: HarnessService,
     /// The event streams that are open.

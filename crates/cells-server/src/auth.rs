@@ -30,7 +30,6 @@ impl Principals {
 
     /// Authenticates the caller and checks its pin. The first thing a handler does after reading its request. The public
     /// principal gets 403.
-    #[expect(dead_code, reason = "the routes that change something ask it")]
     pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<&Principal, Refusal> {
         let principal = self.admit_anyone(headers)?;
         if principal.is_anonymous() { Err(Refusal::DENIED) } else { Ok(principal) }
@@ -105,7 +104,6 @@ impl Principal {
     }
 
     /// Whether the caller may start processes.
-    #[expect(dead_code, reason = "the process routes ask it")]
     pub(crate) fn may_run_processes(&self) -> bool {
         self.inner.grants.process
     }

@@ -19,6 +19,7 @@ mod extract;
 mod log;
 mod origins;
 mod principals;
+mod process_group;
 mod profiles;
 mod random;
 mod refusal;
@@ -30,12 +31,14 @@ pub mod harness;
 mod events;
 mod files;
 mod mcp;
+mod process;
 
 #[cfg(test)]
 mod testing;
 
 pub use self::config::{
-    Credential, DEFAULT_LISTEN, ExportConfig, HarnessConfig, LogLevel, PrincipalConfig, ServeConfig, TlsFiles,
+    Credential, DEFAULT_LISTEN, Execution, ExportConfig, HarnessConfig, LogLevel, PrincipalConfig, ServeConfig,
+    TlsFiles,
 };
 pub use self::error::ServeError;
 pub use self::secret::Secret;

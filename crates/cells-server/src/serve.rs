@@ -21,8 +21,11 @@ use crate::harness::plugin::HarnessPlugin;
 use crate::harness::scripted::ScriptedPlugin;
 use crate::harness::{HarnessOptions, HarnessService, StartError};
 use crate::origins::Origins;
+use crate::process::Processes;
 use crate::state_dir::{Record, StateDir};
-use crate::{Secret, ServeConfig, ServeError, credential, events, files, log, mcp, principals, profiles, random, tls};
+use crate::{
+    Secret, ServeConfig, ServeError, credential, events, files, log, mcp, principals, process, profiles, random, tls,
+};
 
 /// A node that has its port and its state directory, and is ready to answer.
 ///
@@ -83,6 +86,9 @@ impl Node {
         state.save(&record)?; // before the stores that carry this id
         let profiles = profiles::resolve(&config, &checked.exports, state.path())?;
         let options = HarnessOptions::new(state.path().to_owned(), record.server_id.clone(), profiles);
+        let process_epoch = ServerId::new(random::hex(&random::bytes::<32>()?))
+            .map_err(|error| ServeError::Failed(error.to_string()))?;
+        let processes = Processes::start(config.execution, state.path(), process_epoch.clone()).await?;
         let harness = HarnessService::start(plugins, options).await?;
         // Last, so that a start that fails cannot replace the key by one that nobody saw.
         let settled = credential::settle(&config.credential, config.new_key, &mut record)?;
@@ -90,11 +96,11 @@ impl Node {
         state.save(&record)?;
         let app = App {
             server_id: record.server_id,
-            process_epoch: ServerId::new(random::hex(&random::bytes::<32>()?))
-                .map_err(|error| ServeError::Failed(error.to_string()))?,
+            process_epoch,
             principals,
             origins: checked.origins,
             files: Files::new(checked.exports)?,
+            processes,
             harness,
             events: Arc::new(streams),
             legacy_discovery: config.legacy_discovery,
@@ -134,14 +140,14 @@ impl Node {
         &self.app
     }
 
-    /// Answers requests until `shutdown` is ready. Then no connection is accepted, event streams and agents end, and
-    /// requests that run have 5 s to finish.
+    /// Answers requests until `shutdown` is ready. Then no connection is accepted, event streams, agents and processes end,
+    /// and requests that run have 5 s to finish.
     ///
     /// # Errors
     /// [`ServeError::Failed`] when the socket fails.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let Self { app, listener, tls, endpoint, _state, .. } = self;
-        let (harness, streams) = (app.harness.clone(), Arc::clone(&app.events));
+        let (harness, processes, streams) = (app.harness.clone(), app.processes.clone(), Arc::clone(&app.events));
         let routes = routes(app);
         let handle = Handle::new();
         let server = axum_server::from_tcp(listener).map_err(|error| ServeError::Failed(error.to_string()))?;
@@ -166,10 +172,11 @@ impl Node {
         let mut serve = pin!(serve);
         let result = tokio::select! {
             result = &mut serve => result,
-            // The agents end while the server does: calls that wait for them get their answers.
-            () = stop => tokio::join!(serve, harness.shutdown()).0,
+            // Agents and processes end while the server does: calls that wait for them get their answers.
+            () = stop => tokio::join!(serve, harness.shutdown(), processes.shutdown()).0,
         };
         harness.shutdown().await;
+        processes.shutdown().await;
         result.map_err(|error| ServeError::Failed(format!("the server stopped: {error}")))
     }
 }
@@ -223,6 +230,7 @@ fn routes(app: AppState) -> Router {
     let no_store = SetResponseHeaderLayer::overriding(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Router::new()
         .merge(files::router())
+        .merge(process::router())
         .merge(events::router())
         .merge(mcp::router(AppState::clone(&app)))
         .with_state(app)

@@ -43,6 +43,10 @@ pub(crate) struct Serve {
     /// Allow plain HTTP on an address that other machines can reach
     #[arg(long)]
     insecure_http: bool,
+    /// How commands of clients run: sandbox (bubblewrap), host (all your rights), auto (sandbox where it works, else host) or
+    /// off [default: auto]
+    #[arg(long, value_name = "HOW")]
+    execution: Option<String>,
     /// How much to log on standard error: off, error, warn, info, debug or trace [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
@@ -93,6 +97,9 @@ impl Serve {
         }
         if let Some(level) = self.log_level {
             config.log_level = level.parse()?;
+        }
+        if let Some(execution) = self.execution {
+            config.execution = execution.parse()?;
         }
         config.insecure_http |= self.insecure_http;
         config.new_key = self.new_key;

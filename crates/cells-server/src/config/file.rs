@@ -8,7 +8,9 @@ use cells_protocol::capabilities::Access;
 use cells_protocol::ids::{Alias, PrincipalId, ProfileId, ServerId, WorkspaceId};
 use serde::Deserialize;
 
-use super::{Credential, ExportConfig, HarnessConfig, LogLevel, PrincipalConfig, ServeConfig, TlsFiles, parse_alias};
+use super::{
+    Credential, Execution, ExportConfig, HarnessConfig, LogLevel, PrincipalConfig, ServeConfig, TlsFiles, parse_alias,
+};
 use crate::{Secret, ServeError};
 
 impl ServeConfig {
@@ -49,6 +51,8 @@ struct File {
     principals: Vec<FilePrincipal>,
     #[serde(default)]
     harnesses: Vec<FileHarness>,
+    #[serde(default)]
+    execution: Execution,
     tls_cert: Option<PathBuf>,
     tls_key: Option<PathBuf>,
     #[serde(default)]
@@ -129,6 +133,7 @@ impl File {
             exports: self.exports.into_iter().map(|export| export.into_config(base)).collect::<Result<_, _>>()?,
             principals: self.principals.into_iter().map(FilePrincipal::into_config).collect::<Result<_, _>>()?,
             harnesses: self.harnesses.into_iter().map(|harness| harness.into_config(base)).collect(),
+            execution: self.execution,
             tls,
             insecure_http: self.insecure_http,
             legacy_discovery: self.legacy_discovery,
@@ -244,6 +249,7 @@ mod tests {
             insecure_http = true
             legacy_discovery = true
             log_level = "debug"
+            execution = "host"
             [[exports]]
             path = "/srv/notes"
             access = "rw"
@@ -280,6 +286,7 @@ mod tests {
         assert_eq!(config.tls, Some(TlsFiles { cert: "/c".into(), key: "/k".into() }));
         assert!(config.insecure_http && config.legacy_discovery);
         assert_eq!(config.log_level, LogLevel::Debug);
+        assert_eq!(config.execution, Execution::Host);
         let exports: Vec<_> = config.exports.iter().map(|e| (e.alias.as_str(), e.access, e.public)).collect();
         assert_eq!(exports, [("notes", Access::Rw, false), ("odd", Access::Ro, true)]);
         let [tablet, guest] = &config.principals[..] else { panic!("{:?}", config.principals) };
@@ -315,6 +322,23 @@ mod tests {
         }
         for text in ["api_key_env = \"PATH\"", "token_env = \"PATH\""] {
             assert!(matches!(parse(text).unwrap().credential, Credential::ApiKey(Some(_))), "{text}");
+        }
+    }
+
+    #[test]
+    fn execution_is_a_word_or_a_switch() {
+        for (text, expected) in [
+            ("", Some(Execution::Auto)),
+            ("execution = true", Some(Execution::Auto)),
+            ("execution = false", Some(Execution::Off)),
+            ("execution = \"off\"", Some(Execution::Off)),
+            ("execution = \"auto\"", Some(Execution::Auto)),
+            ("execution = \"sandbox\"", Some(Execution::Sandbox)),
+            ("execution = \"host\"", Some(Execution::Host)),
+            ("execution = \"docker\"", None),
+            ("execution = 1", None),
+        ] {
+            assert_eq!(parse(text).ok().map(|config| config.execution), expected, "{text}");
         }
     }
 

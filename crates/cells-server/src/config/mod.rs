@@ -1,5 +1,6 @@
 //! What a node serves and how: the options of `cells serve` and of its configuration file.
 
+mod execution;
 mod file;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,8 @@ use cells_protocol::ids::{Alias, PrincipalId, ProfileId, ServerId, WorkspaceId};
 use cells_protocol::limits::ID_MAX_BYTES;
 
 use crate::{Secret, ServeError};
+
+pub use self::execution::Execution;
 
 /// Everything that can be set of a node. Flags of `cells serve` win over the file.
 ///
@@ -45,6 +48,8 @@ pub struct ServeConfig {
     pub principals: Vec<PrincipalConfig>,
     /// The agents. Default: the built-in `scripted` agent with every export as a workspace.
     pub harnesses: Vec<HarnessConfig>,
+    /// How processes run. Default: in a sandbox where one can be made, else on the machine itself.
+    pub execution: Execution,
     /// Certificate and key of HTTPS. Default: plain HTTP.
     pub tls: Option<TlsFiles>,
     /// Allow plain HTTP on an address that other machines can reach.
@@ -67,6 +72,7 @@ impl Default for ServeConfig {
             exports: Vec::new(),
             principals: Vec::new(),
             harnesses: Vec::new(),
+            execution: Execution::Auto,
             tls: None,
             insecure_http: false,
             legacy_discovery: false,

@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use cells_protocol::capabilities::{
     ExecutionModel, Export, Exports, FileCapabilities, HarnessEndpoint, PathModel, ProcessCapabilities,
-    ReadOnlyEnforcement, ServerCapabilities, SyncCapabilities, TerminalCapabilities, WorkspaceConsistency,
+    ProcessOutputCapabilities, ReadOnlyEnforcement, ServerCapabilities, SyncCapabilities, TerminalCapabilities,
+    WorkspaceConsistency,
 };
 use cells_protocol::mcp::PROTOCOL_VERSION;
 
@@ -18,6 +19,7 @@ pub(super) async fn capabilities(
 ) -> Result<Json<ServerCapabilities>, Refusal> {
     let principal = app.principals.admit_anyone(&headers)?;
     let aliases = || app.files.exports.keys();
+    let execution = app.processes.words(principal);
     Ok(Json(ServerCapabilities {
         version: 1,
         server_id: Some(app.server_id.clone()),
@@ -28,17 +30,20 @@ pub(super) async fn capabilities(
             ..FileCapabilities::default()
         },
         sync: SyncCapabilities { push: false, protocol_version: None, discovery: None },
-        process: ProcessCapabilities { exec: false, output: None },
+        process: ProcessCapabilities {
+            exec: execution.is_some(),
+            output: execution.map(|_| ProcessOutputCapabilities { version: 1 }),
+        },
         terminal: TerminalCapabilities { pty: false },
         harness: Some(HarnessEndpoint {
             enabled: !principal.profiles().is_empty(),
             protocol_version: Some(PROTOCOL_VERSION.to_owned()),
             endpoint: Some(MCP_PATH.to_owned()),
         }),
-        execution_model: ExecutionModel::None,
-        workspace_consistency: WorkspaceConsistency::None,
-        read_only_enforcement: ReadOnlyEnforcement::None,
-        path_model: PathModel::None,
+        execution_model: execution.map_or(ExecutionModel::None, |words| words.execution),
+        workspace_consistency: execution.map_or(WorkspaceConsistency::None, |words| words.consistency),
+        read_only_enforcement: execution.map_or(ReadOnlyEnforcement::None, |words| words.read_only),
+        path_model: execution.map_or(PathModel::None, |words| words.paths),
     }))
 }
 

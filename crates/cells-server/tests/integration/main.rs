@@ -4,5 +4,6 @@
 
 mod files;
 mod principals;
+mod process;
 mod start;
 mod support;

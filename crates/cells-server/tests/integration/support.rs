@@ -116,6 +116,7 @@ pub(crate) fn client(change: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Cli
 }
 
 /// A whole reply.
+#[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, Command};
-use tokio::signal::unix::SignalKind;
+
+use crate::process_group::ProcessGroup;
 
 /// What became of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,25 +49,20 @@ pub(super) async fn run(
     stop: impl Future<Output = ()>,
     mut output: impl FnMut(&str),
 ) -> io::Result<Finished> {
-    // Listens before the start, so that no end is missed.
-    let mut child_ended = tokio::signal::unix::signal(SignalKind::child())?;
     let started = Instant::now();
     let (mut child, mut receiver) = spawn(command, directory)?;
-    let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let mut group = ProcessGroup::of(&child)?;
     let mut text = Text::default();
     let mut buffer = vec![0; 64 * 1024];
     let mut is_open = true;
     let timeout = tokio::time::sleep(limit);
     tokio::pin!(stop, timeout);
     let killed = loop {
-        if group.leader_has_ended() {
-            break None;
-        }
         tokio::select! {
             biased;
             () = &mut stop => break Some(End::Stopped),
             () = &mut timeout => break Some(End::TimedOut),
-            _ = child_ended.recv() => {}
+            () = group.leader_end() => break None,
             read = receiver.read(&mut buffer), if is_open => match read {
                 Ok(size) if size > 0 => text.push(&buffer[..size], &mut output),
                 Ok(_) | Err(_) => is_open = false,
@@ -94,34 +89,6 @@ fn spawn(command: &str, directory: &Path) -> io::Result<(Child, Receiver)> {
     shell.process_group(0).kill_on_drop(true);
     let child = shell.spawn()?;
     Ok((child, Receiver::from_owned_fd(reader.into())?))
-}
-
-/// The process group of a running command; killed when this is dropped, too.
-struct Group(Option<Pid>);
-
-impl Group {
-    fn leader_has_ended(&self) -> bool {
-        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let Some(pid) = self.0 else { return true };
-        !matches!(waitid(WaitId::Pid(pid), options), Ok(None))
-    }
-
-    fn kill(mut self) {
-        self.kill_once();
-    }
-
-    fn kill_once(&mut self) {
-        if let Some(pid) = self.0.take() {
-            // Fails only when the group is gone, which is what is wanted.
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.kill_once();
-    }
 }
 
 /// What stands in the pipe now. A process that left the group may write on forever, so it is at most one full pipe.
@@ -202,6 +169,8 @@ const ENVIRONMENT: &[&str] =
 mod tests {
     use std::cell::RefCell;
     use std::future::pending;
+
+    use rustix::process::Pid;
 
     use super::*;
 

@@ -2,14 +2,18 @@
 
 use cells_protocol::capabilities::{Exports, ServerCapabilities};
 use cells_protocol::ids::ServerId;
-use cells_server::ServeConfig;
+use cells_server::{Execution, ServeConfig};
 use serde_json::json;
 
 use crate::support::{Reply, TestNode};
 
 #[tokio::test]
 async fn capabilities_describe_the_node() {
-    let node = TestNode::start_with(|config| config.server_id = Some(ServerId::new("desk-1").unwrap())).await;
+    let change = |config: &mut ServeConfig| {
+        config.server_id = Some(ServerId::new("desk-1").unwrap());
+        config.execution = Execution::Off;
+    };
+    let node = TestNode::start_with(change).await;
     let reply = Reply::of(node.get("/v1/capabilities")).await;
     let mut document = reply.json();
     let epoch = document["processEpoch"].take();
