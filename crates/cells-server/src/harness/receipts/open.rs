@@ -10,7 +10,7 @@ use cells_protocol::ids::{Epoch, ServerId};
 use cells_protocol::limits::RECEIPT_RETENTION_MS;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, params};
 
-use super::{Inner, NOT_COMMITTED, RESERVED, ReceiptLimits, ReceiptStore, STARTED, UNKNOWN, purge, time};
+use super::{Inner, NOT_COMMITTED, RESERVED, ReceiptLimits, ReceiptStore, STARTED, UNKNOWN, prove, purge, time};
 
 /// Why the receipts cannot be opened. The node must not start then: without them it could do something twice.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +58,7 @@ impl ReceiptStore {
         let total: i64 = transaction.query_row("SELECT count(*) FROM receipts", [], |row| row.get(0))?;
         transaction.commit()?;
         let inner = Inner {
+            unproved: prove::read_unproved(&connection)?,
             connection,
             broken: false,
             unsaved: BTreeMap::new(),
