@@ -27,6 +27,11 @@ impl Deadline {
         timeout_at(self.0, work).await.map_err(|_| Refusal::TIMED_OUT)
     }
 
+    /// The deadline put off by `time`.
+    pub(crate) fn later(self, time: Duration) -> Self {
+        Self(self.0 + time)
+    }
+
     /// For blocking work, which asks between its steps.
     pub(crate) fn check(self) -> Result<(), Refusal> {
         if Instant::now() < self.0 { Ok(()) } else { Err(Refusal::TIMED_OUT) }

@@ -1,12 +1,20 @@
 //! Reading requests. What is malformed is refused here, before authentication, with a status and one line of plain text
 //! (`files-http.md` §1.7). The line never quotes the request.
 
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::BodyDataStream;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, FromRequestParts, Json, Query, Request};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use cells_protocol::limits::UPLOAD_MAX_BYTES;
+use futures::StreamExt;
 use serde::de::DeserializeOwned;
+use tokio::runtime::Handle;
 
 /// A JSON body: 415 without `application/json`, 413 when it is too large, 400 when it is not JSON, 422 when it has the
 /// wrong shape.
@@ -44,6 +52,60 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for StrictQuery<T>
     }
 }
 
+/// A body that is taken as it comes, of any type and size.
+///
+/// What nobody took when it is dropped is read and thrown away for a while: a connection that is closed with unread bytes
+/// takes the reply from a client that still sends.
+pub(crate) struct Upload {
+    /// None when the body has ended.
+    body: Option<BodyDataStream>,
+    announced_bytes: Option<u64>,
+}
+
+impl Upload {
+    /// `Content-Length`.
+    pub(crate) fn announced_bytes(&self) -> Option<u64> {
+        self.announced_bytes
+    }
+
+    /// The next bytes; none at the end.
+    pub(crate) async fn chunk(&mut self) -> Option<Result<Bytes, axum::Error>> {
+        let chunk = self.body.as_mut()?.next().await;
+        if !matches!(chunk, Some(Ok(_))) {
+            self.body = None;
+        }
+        chunk
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Upload {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        let length = request.headers().get(header::CONTENT_LENGTH);
+        let announced_bytes = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        Ok(Self { body: Some(request.into_body().into_data_stream()), announced_bytes })
+    }
+}
+
+impl Drop for Upload {
+    fn drop(&mut self) {
+        if let (Some(mut body), Ok(runtime)) = (self.body.take(), Handle::try_current()) {
+            let discard = async move {
+                let mut left = UPLOAD_MAX_BYTES;
+                while let Some(Ok(chunk)) = body.next().await {
+                    let Some(rest) = left.checked_sub(chunk.len() as u64) else { break };
+                    left = rest;
+                }
+            };
+            runtime.spawn(tokio::time::timeout(DISCARD, discard));
+        }
+    }
+}
+
 fn refuse(status: StatusCode, line: &'static str) -> Response {
     (status, line).into_response()
 }
+
+/// How long the rest of a body is thrown away.
+const DISCARD: Duration = Duration::from_secs(5);

@@ -22,6 +22,7 @@ mod principals;
 mod process_group;
 mod profiles;
 mod random;
+mod receipt_file;
 mod refusal;
 mod state_dir;
 mod tls;
@@ -37,8 +38,8 @@ mod process;
 mod testing;
 
 pub use self::config::{
-    Credential, DEFAULT_LISTEN, Execution, ExportConfig, HarnessConfig, LogLevel, PrincipalConfig, ServeConfig,
-    TlsFiles,
+    Credential, DEFAULT_LISTEN, Execution, ExportConfig, FaultPoint, HarnessConfig, LogLevel, PrincipalConfig,
+    ServeConfig, TlsFiles,
 };
 pub use self::error::ServeError;
 pub use self::secret::Secret;

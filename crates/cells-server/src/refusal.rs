@@ -21,11 +21,20 @@ impl Refusal {
     pub(crate) const READ_ONLY: Self = Self::new(StatusCode::FORBIDDEN, "EROFS");
     pub(crate) const NOT_FOUND: Self = Self::new(StatusCode::NOT_FOUND, "ENOENT");
     pub(crate) const AUTHORIZATION_CHANGED: Self = Self::new(StatusCode::CONFLICT, "AUTHORIZATION_CHANGED");
+    pub(crate) const OPERATION_UNKNOWN: Self = Self::new(StatusCode::NOT_FOUND, "OPERATION_UNKNOWN");
+    pub(crate) const CANCELLED: Self = Self::new(StatusCode::REQUEST_TIMEOUT, "ECANCELLED");
+    pub(crate) const EXISTS: Self = Self::new(StatusCode::CONFLICT, "EEXIST");
+    pub(crate) const OPERATION_ID_REUSED: Self = Self::new(StatusCode::CONFLICT, "OPERATION_ID_REUSED");
     pub(crate) const CONFLICT: Self = Self::new(StatusCode::PRECONDITION_FAILED, "ECONFLICT");
     pub(crate) const DIRECTORY_LIMIT: Self = Self::new(StatusCode::PAYLOAD_TOO_LARGE, "DIRECTORY_LIMIT");
+    pub(crate) const UPLOAD_LIMIT: Self = Self::new(StatusCode::PAYLOAD_TOO_LARGE, "UPLOAD_LIMIT");
     pub(crate) const UNSUPPORTED: Self = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "ECAPABILITY");
+    pub(crate) const REVISION_REQUIRED: Self = Self::new(StatusCode::PRECONDITION_REQUIRED, "REVISION_REQUIRED");
+    pub(crate) const OPERATION_LIMIT: Self = Self::new(StatusCode::TOO_MANY_REQUESTS, "OPERATION_LIMIT");
     pub(crate) const IO: Self = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "EIO");
+    pub(crate) const STOPPING: Self = Self::new(StatusCode::SERVICE_UNAVAILABLE, "EIO");
     pub(crate) const TIMED_OUT: Self = Self::new(StatusCode::GATEWAY_TIMEOUT, "ETIMEDOUT");
+    pub(crate) const DISK_FULL: Self = Self::new(StatusCode::INSUFFICIENT_STORAGE, "ENOSPC");
 
     pub(crate) const fn new(status: StatusCode, code: &'static str) -> Self {
         Self { status, code }
@@ -36,7 +45,7 @@ impl From<Errno> for Refusal {
     fn from(errno: Errno) -> Self {
         match errno {
             Errno::NOENT => Self::NOT_FOUND,
-            Errno::EXIST => Self::new(StatusCode::CONFLICT, "EEXIST"),
+            Errno::EXIST => Self::EXISTS,
             Errno::NOTEMPTY => Self::new(StatusCode::CONFLICT, "ENOTEMPTY"),
             Errno::ISDIR => Self::new(StatusCode::CONFLICT, "EISDIR"),
             Errno::ACCESS | Errno::PERM | Errno::LOOP | Errno::XDEV => Self::DENIED,
@@ -44,7 +53,7 @@ impl From<Errno> for Refusal {
             Errno::NOTDIR => Self::NOT_A_DIRECTORY,
             Errno::NAMETOOLONG => Self::INVALID,
             Errno::NOTSUP => Self::UNSUPPORTED,
-            Errno::NOSPC | Errno::DQUOT => Self::new(StatusCode::INSUFFICIENT_STORAGE, "ENOSPC"),
+            Errno::NOSPC | Errno::DQUOT => Self::DISK_FULL,
             _ => Self::IO,
         }
     }

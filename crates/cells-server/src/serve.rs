@@ -16,6 +16,7 @@ use tower_http::set_header::SetResponseHeaderLayer;
 
 use crate::app::{App, AppState, MCP_PATH};
 use crate::events::Streams;
+use crate::files::steps::Steps;
 use crate::files::{Exports, Files};
 use crate::harness::plugin::HarnessPlugin;
 use crate::harness::scripted::ScriptedPlugin;
@@ -84,7 +85,9 @@ impl Node {
         let state = StateDir::open(&checked.state)?;
         let mut record = identity(&state, config.server_id.as_ref())?;
         state.save(&record)?; // before the stores that carry this id
-        let profiles = profiles::resolve(&config, &checked.exports, state.path())?;
+        let steps = config.fault_kill.map_or_else(Steps::default, Steps::kill_at);
+        let files = Files::open(checked.exports, state.path(), &record.server_id, steps)?;
+        let profiles = profiles::resolve(&config, &files.exports, state.path())?;
         let options = HarnessOptions::new(state.path().to_owned(), record.server_id.clone(), profiles);
         let process_epoch = ServerId::new(random::hex(&random::bytes::<32>()?))
             .map_err(|error| ServeError::Failed(error.to_string()))?;
@@ -99,7 +102,7 @@ impl Node {
             process_epoch,
             principals,
             origins: checked.origins,
-            files: Files::new(checked.exports)?,
+            files,
             processes,
             harness,
             events: Arc::new(streams),
@@ -148,6 +151,8 @@ impl Node {
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), ServeError> {
         let Self { app, listener, tls, endpoint, _state, .. } = self;
         let (harness, processes, streams) = (app.harness.clone(), app.processes.clone(), Arc::clone(&app.events));
+        let operations = Arc::clone(&app.files.operations);
+        app.files.sweep();
         let routes = routes(app);
         let handle = Handle::new();
         let server = axum_server::from_tcp(listener).map_err(|error| ServeError::Failed(error.to_string()))?;
@@ -157,6 +162,7 @@ impl Node {
             shutdown.await;
             tracing::info!("stopping");
             streams.stop();
+            operations.stop();
             handle.graceful_shutdown(Some(GRACE));
         };
         tracing::info!("listening on {endpoint}");
@@ -177,6 +183,8 @@ impl Node {
         };
         harness.shutdown().await;
         processes.shutdown().await;
+        operations.stop();
+        operations.drained().await;
         result.map_err(|error| ServeError::Failed(format!("the server stopped: {error}")))
     }
 }

@@ -2,7 +2,7 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use cells_server::{Credential, LogLevel, Node, Secret, ServeConfig, ServeError, TlsFiles};
+use cells_server::{Credential, FaultPoint, LogLevel, Node, Secret, ServeConfig, ServeError, TlsFiles};
 use clap::Args;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::EnvFilter;
@@ -50,6 +50,26 @@ pub(crate) struct Serve {
     /// How much to log on standard error: off, error, warn, info, debug or trace [default: info]
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
+    /// For tests of crashes: end with SIGKILL at this point of the first write of a file
+    #[arg(long, value_name = "POINT", value_enum, hide = true)]
+    fault_kill: Option<FaultKill>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+enum FaultKill {
+    Before,
+    During,
+    After,
+}
+
+impl From<FaultKill> for FaultPoint {
+    fn from(point: FaultKill) -> Self {
+        match point {
+            FaultKill::Before => Self::Before,
+            FaultKill::During => Self::During,
+            FaultKill::After => Self::After,
+        }
+    }
 }
 
 impl Serve {
@@ -90,6 +110,7 @@ impl Serve {
             config.tls = Some(TlsFiles { cert, key });
         }
         config.state = self.state.or(config.state);
+        config.fault_kill = self.fault_kill.map(FaultPoint::from);
         if let Some(listen) = self.listen {
             let wrong =
                 |_| ServeError::Config(format!("address `{listen}`: write ADDR:PORT, for example 127.0.0.1:4477"));

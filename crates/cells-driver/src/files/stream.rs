@@ -101,8 +101,7 @@ async fn open_first(
         Some(_) => None,
         None => files.stat(path, options.clone()).await.ok().flatten(),
     };
-    let url = files.0.url_of("content", path).await?;
-    let content = content::open(&files.0.link, READ_STREAM, url, range, if_revision, false, budget).await?;
+    let content = content::open(&files.0, READ_STREAM, path, range, if_revision, false, budget).await?;
     Ok((before, content))
 }
 
@@ -187,8 +186,7 @@ impl ReadStream {
         }
         let rest = Range { offset: self.position, length: Some(self.end - self.position) };
         let revision = self.revision.as_deref();
-        let url = self.files.0.url_of("content", &self.path).await?;
-        let opened = content::open(&self.files.0.link, READ_STREAM, url, rest, revision, false, budget).await;
+        let opened = content::open(&self.files.0, READ_STREAM, &self.path, rest, revision, false, budget).await;
         let content = match opened {
             Ok(content) => content,
             // The file is shorter than it was.

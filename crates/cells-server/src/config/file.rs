@@ -138,6 +138,7 @@ impl File {
             insecure_http: self.insecure_http,
             legacy_discovery: self.legacy_discovery,
             log_level: self.log_level,
+            fault_kill: None,
         })
     }
 }

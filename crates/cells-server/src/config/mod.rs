@@ -12,6 +12,7 @@ use cells_protocol::capabilities::Access;
 use cells_protocol::ids::{Alias, PrincipalId, ProfileId, ServerId, WorkspaceId};
 use cells_protocol::limits::ID_MAX_BYTES;
 
+pub use crate::files::steps::FaultPoint;
 use crate::{Secret, ServeError};
 
 pub use self::execution::Execution;
@@ -58,6 +59,8 @@ pub struct ServeConfig {
     pub legacy_discovery: bool,
     /// How much a program should log. The node itself only emits `tracing` events.
     pub log_level: LogLevel,
+    /// For tests of crashes: the node ends itself with SIGKILL at this point of the first write of a file. Default: never.
+    pub fault_kill: Option<FaultPoint>,
 }
 
 impl Default for ServeConfig {
@@ -77,6 +80,7 @@ impl Default for ServeConfig {
             insecure_http: false,
             legacy_discovery: false,
             log_level: LogLevel::Info,
+            fault_kill: None,
         }
     }
 }

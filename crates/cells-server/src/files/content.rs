@@ -29,7 +29,7 @@ use crate::refusal::Refusal;
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ContentQuery {
-    path: String,
+    pub(super) path: String,
 }
 
 pub(super) async fn content(

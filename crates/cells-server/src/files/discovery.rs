@@ -8,6 +8,7 @@ use cells_protocol::capabilities::{
     ProcessOutputCapabilities, ReadOnlyEnforcement, ServerCapabilities, SyncCapabilities, TerminalCapabilities,
     WorkspaceConsistency,
 };
+use cells_protocol::discovery::ReceiptsAnnouncement;
 use cells_protocol::mcp::PROTOCOL_VERSION;
 
 use crate::app::{AppState, MCP_PATH};
@@ -27,6 +28,7 @@ pub(super) async fn capabilities(
         files: FileCapabilities {
             read: aliases().any(|alias| principal.access(alias).is_some()),
             write: aliases().any(|alias| principal.may_write(alias).is_ok()),
+            receipts: Some(ReceiptsAnnouncement { version: 1, durable: true }),
             ..FileCapabilities::default()
         },
         sync: SyncCapabilities { push: false, protocol_version: None, discovery: None },

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cells_protocol::capabilities::Access;
 use cells_protocol::ids::Alias;
@@ -21,9 +21,16 @@ pub(crate) struct Export {
     /// Whether everyone may read it.
     pub(crate) public: bool,
     pub(crate) root: Root,
+    turn: Mutex<()>,
 }
 
 impl Export {
+    /// The turn to change what everybody sees. It is held for the last check and the change itself, never while something
+    /// is received or flushed.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Whether files have strong revisions.
     pub(crate) fn is_writable(&self) -> bool {
         self.access == Access::Rw
@@ -81,7 +88,7 @@ fn open(config: &ExportConfig) -> Result<Export, String> {
             Err(errno) => return Err(explain(errno)),
         }
     }
-    Ok(Export { path, access: config.access, public: config.public, root })
+    Ok(Export { path, access: config.access, public: config.public, root, turn: Mutex::new(()) })
 }
 
 fn overlap(one: &Path, other: &Path) -> Option<&'static str> {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
+use cells_protocol::limits::FILE_WORKERS_MAX;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::spawn_blocking;
 
 use crate::deadline::Deadline;
@@ -16,7 +17,12 @@ pub(crate) struct Workers {
 
 impl Workers {
     pub(crate) fn new() -> Self {
-        Self { slots: Arc::new(Semaphore::new(WORKERS)) }
+        Self { slots: Arc::new(Semaphore::new(FILE_WORKERS_MAX)) }
+    }
+
+    /// Waits for a worker. It is busy until the slot is dropped.
+    pub(crate) async fn slot(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        Arc::clone(&self.slots).acquire_owned().await.map_err(|_| Refusal::IO)
     }
 
     /// Runs `job` on a thread that may block. A job that is still running at its deadline keeps its slot until it ends.
@@ -26,7 +32,7 @@ impl Workers {
         F: FnOnce() -> Result<T, Refusal> + Send + 'static,
     {
         let work = async {
-            let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| Refusal::IO)?;
+            let slot = self.slot().await?;
             let job = move || {
                 let result = job();
                 drop(slot);
@@ -37,8 +43,6 @@ impl Workers {
         deadline.bound(work).await?
     }
 }
-
-const WORKERS: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -58,8 +62,8 @@ mod tests {
         let workers = Workers::new();
         let (release, released) = mpsc::channel::<()>();
         let released = Arc::new(std::sync::Mutex::new(released));
-        let (started, mut all_started) = tokio::sync::mpsc::channel(WORKERS);
-        let busy: Vec<_> = (0..WORKERS)
+        let (started, mut all_started) = tokio::sync::mpsc::channel(FILE_WORKERS_MAX);
+        let busy: Vec<_> = (0..FILE_WORKERS_MAX)
             .map(|_| {
                 let (workers, released, started) = (workers.clone(), Arc::clone(&released), started.clone());
                 tokio::spawn(async move {
@@ -72,12 +76,12 @@ mod tests {
                 })
             })
             .collect();
-        for _ in 0..WORKERS {
+        for _ in 0..FILE_WORKERS_MAX {
             all_started.recv().await.unwrap();
         }
 
         assert_eq!(workers.run(deadline("1"), || Ok(())).await, Err(Refusal::TIMED_OUT));
-        for _ in 0..WORKERS {
+        for _ in 0..FILE_WORKERS_MAX {
             release.send(()).unwrap();
         }
         for job in busy {

@@ -8,6 +8,7 @@ use cells_protocol::limits::RECEIPT_RETENTION_MS;
 use rusqlite::{Transaction, params};
 
 use super::{OpenError, ReceiptStore, open, time};
+use crate::receipt_file::{check_schema, connect};
 
 /// Forgets every epoch below the state directory `state` whose last change is before `before_ms` (Unix milliseconds) and
 /// gives how many. For a node that is stopped.
@@ -18,9 +19,9 @@ pub(crate) fn purge_before(state: &Path, before_ms: u64) -> Result<u64, OpenErro
     if !state.join(open::FILE_NAME).exists() {
         return Ok(0);
     }
-    let mut connection = open::connect(state)?;
+    let mut connection = connect(state, open::FILE_NAME)?;
     let transaction = connection.transaction()?;
-    open::check_schema(&transaction)?;
+    check_schema(&transaction)?;
     let before = i64::try_from(before_ms).unwrap_or(i64::MAX);
     let count = delete_before(&transaction, before, None)?;
     transaction.commit()?;

@@ -25,7 +25,7 @@ async fn capabilities_describe_the_node() {
             "version": 1,
             "serverId": "desk-1",
             "processEpoch": null,
-            "files": { "read": true, "write": true },
+            "files": { "read": true, "write": true, "receipts": { "version": 1, "durable": true } },
             "sync": { "push": false, "protocolVersion": null, "discovery": null },
             "process": { "exec": false },
             "terminal": { "pty": false },
@@ -48,7 +48,10 @@ async fn writing_is_announced_only_with_a_writable_export() {
     let read_only = |config: &mut ServeConfig| config.exports.retain(|export| export.alias.as_str() == "ro");
     let node = TestNode::start_with(read_only).await;
     let document = Reply::of(node.get("/v1/capabilities")).await.json();
-    assert_eq!(document["files"], json!({ "read": true, "write": false }));
+    assert_eq!(
+        document["files"],
+        json!({ "read": true, "write": false, "receipts": { "version": 1, "durable": true } })
+    );
 }
 
 #[tokio::test]

@@ -1,0 +1,99 @@
+//! Staging files that an earlier process left are removed after a start (`files-http.md` §5.2).
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use cells_protocol::paths::STAGING_PREFIX;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, unlinkat};
+use rustix::io::Errno;
+use tokio_util::sync::CancellationToken;
+
+use super::exports::Export;
+use super::operations::Operations;
+
+/// Walks through the export in the background until it is done or the node stops.
+pub(super) fn start(export: Arc<Export>, operations: &Arc<Operations>) {
+    let (stop, current_prefix) = (operations.stop_token(), operations.staging_prefix().to_owned());
+    operations.tasks().spawn_blocking(move || {
+        let mut sweep = Sweep { left: ENTRIES_MAX, removed: 0, current_prefix, stop };
+        let swept = open_directory(export.root.as_fd(), ".").and_then(|root| sweep.directory(root));
+        match swept {
+            Ok(()) | Err(Errno::CANCELED) => {}
+            Err(errno) => tracing::warn!("left-over staging files could not all be looked for: {errno}"),
+        }
+        if sweep.removed > 0 {
+            tracing::info!(removed = sweep.removed, "removed left-over staging files");
+        }
+    });
+}
+
+struct Sweep {
+    /// Entries that are still looked at.
+    left: u64,
+    removed: u64,
+    /// How the staging names of this start begin.
+    current_prefix: String,
+    stop: CancellationToken,
+}
+
+impl Sweep {
+    /// One directory and all below it, without following links. The way down is kept in a list, not on the stack.
+    fn directory(&mut self, root: OwnedFd) -> Result<(), Errno> {
+        let mut way = vec![Level::open(root)?];
+        while let Some(level) = way.last_mut() {
+            let Some(entry) = level.entries.next() else {
+                way.pop();
+                continue;
+            };
+            if self.stop.is_cancelled() {
+                return Err(Errno::CANCELED);
+            }
+            self.left = self.left.checked_sub(1).ok_or(Errno::TOOBIG)?;
+            let Ok(entry) = entry else { continue };
+            let name = entry.file_name();
+            if matches!(name.to_bytes(), b"." | b"..") {
+                continue;
+            }
+            let is_directory = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+            if let Some(name) = name.to_str().ok().filter(|name| self.is_left_over(name)) {
+                let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+                // A folder with content is none of ours; what cannot be removed stays hidden.
+                self.removed += u64::from(unlinkat(&level.directory, name, flags).is_ok());
+            } else if is_directory
+                // What cannot be opened cannot hold anything of this node.
+                && let Ok(below) = open_directory(level.directory.as_fd(), name).and_then(Level::open)
+                && way.len() < DEPTH_MAX
+            {
+                way.push(below);
+            }
+        }
+        Ok(())
+    }
+
+    /// `.itookit-upload-` and 32 hex digits that this start did not choose.
+    fn is_left_over(&self, name: &str) -> bool {
+        let Some(digits) = name.strip_prefix(STAGING_PREFIX) else { return false };
+        let is_ours = digits.len() == 32 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        is_ours && !name.starts_with(&self.current_prefix)
+    }
+}
+
+struct Level {
+    directory: OwnedFd,
+    entries: Dir,
+}
+
+impl Level {
+    fn open(directory: OwnedFd) -> Result<Self, Errno> {
+        Ok(Self { entries: Dir::read_from(&directory)?, directory })
+    }
+}
+
+fn open_directory<P: rustix::path::Arg>(parent: std::os::fd::BorrowedFd<'_>, name: P) -> Result<OwnedFd, Errno> {
+    openat(parent, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Entries of one export that are looked at.
+const ENTRIES_MAX: u64 = 1_000_000;
+/// Each level holds an open directory.
+const DEPTH_MAX: usize = 200;
