@@ -122,10 +122,10 @@ fn explain(error: Error) -> Error {
     if error.status() != Some(404) || error.remote_code().is_some() {
         return error;
     }
-    let (operation, outcome) = (error.operation().to_owned(), error.outcome());
+    let operation = error.operation().to_owned();
     let plain = Error::new(ErrorKind::Unsupported, operation, "the node does not have SeqFiles").with_status(404);
-    match outcome {
-        Some(_) => plain.with_outcome(Outcome::NotCommitted),
+    match error.operation_id() {
+        Some(operation_id) => plain.with_outcome(Outcome::NotCommitted).with_operation_id(operation_id.clone()),
         None => plain,
     }
 }

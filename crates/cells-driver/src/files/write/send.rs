@@ -150,12 +150,7 @@ impl Write {
             Ok(Reply::read(operation, response).await)
         };
         match self.budget.run(operation, exchange).await {
-            Ok(reply) => {
-                if let Some(sending) = &mut self.sending {
-                    sending.finish();
-                }
-                self.judge(reply)
-            }
+            Ok(reply) => self.judge(reply),
             Err(error) if was_not_sent(&error) => Err(not_started(error)),
             Err(error) => match self.sending.as_ref().and_then(|sending| sending.problem(operation)) {
                 // The request was never whole, so that no node can have done what it asks.
@@ -173,7 +168,12 @@ impl Write {
         let bytes = body.as_deref().unwrap_or_default();
         let code = code_of_body(bytes);
         match classify_write(status, FileReceipt::parse(bytes).ok(), code.as_deref()) {
-            WriteVerdict::Committed { result } => Ok(self.committed(result)),
+            WriteVerdict::Committed { result } => {
+                if let Some(sending) = &mut self.sending {
+                    sending.finish();
+                }
+                Ok(self.committed(result))
+            }
             WriteVerdict::Rejected { .. } => {
                 let error = self.files.link.error_of(self.operation, status, bytes, retry_after_ms);
                 Err(self.rejected(error))

@@ -142,7 +142,7 @@ impl Sending {
         lock(&self.problem).take().map(|Problem(kind, message)| Error::new(kind, operation, message))
     }
 
-    /// All of it was sent.
+    /// All of it has arrived.
     pub(super) fn finish(&mut self) {
         if let Some((mut progress, size)) = self.whole.take() {
             progress(size, size);
