@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use cells_protocol::capabilities::Access;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe::Receiver;
@@ -112,10 +112,14 @@ impl Init {
         })))
     }
 
-    /// Waits until the sandbox is gone; false = it is not, after 5 s. The kernel ends its first process last.
+    /// Kills what is left of the sandbox and waits until it is gone; false = it is not, after 5 s. The kernel ends its first
+    /// process last.
     pub(super) async fn end(self) -> bool {
         // Otherwise it was never made, or it was gone before it could be looked at.
         let Ok(Some(init)) = self.0.await else { return true };
+        // When bubblewrap was killed while it made the sandbox, nothing has told the first process yet to die with it.
+        // Fails only when it is gone.
+        let _ = pidfd_send_signal(&init, Signal::KILL);
         spawn_blocking(move || is_readable(&init)).await.unwrap_or(false)
     }
 }
