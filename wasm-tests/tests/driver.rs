@@ -20,6 +20,8 @@ mod mutations;
 mod node;
 #[path = "../../crates/cells-driver/tests/driver/output.rs"]
 mod output;
+#[path = "../../crates/cells-driver/tests/driver/process.rs"]
+mod process;
 #[path = "../../crates/cells-driver/tests/driver/read.rs"]
 mod read;
 #[path = "../../crates/cells-driver/tests/driver/read_stream.rs"]
@@ -28,6 +30,8 @@ mod read_stream;
 mod seq;
 #[path = "../../crates/cells-driver/tests/driver/settle.rs"]
 mod settle;
+#[path = "../../crates/cells-driver/tests/driver/sources.rs"]
+mod sources;
 #[path = "../../crates/cells-driver/tests/driver/stat.rs"]
 mod stat;
 #[path = "../../crates/cells-driver/tests/driver/storage.rs"]

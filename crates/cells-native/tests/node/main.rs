@@ -9,4 +9,5 @@ mod agent;
 mod faults;
 mod files;
 mod memory;
+mod processes;
 mod writes;
