@@ -115,7 +115,7 @@ pub(super) fn bindgen() -> anyhow::Result<Result<Had<PathBuf>, Missing>> {
         Err(Missing::new(
             format!("wasm-bindgen {wanted}"),
             format!(
-                "`cargo build --release --locked --manifest-path tools/Cargo.toml` failed or made another version, see {}",
+                "`cargo build --release --locked --manifest-path tools/Cargo.toml` made none ({built}), see {}",
                 log_path.display()
             ),
         ))
