@@ -81,6 +81,7 @@ impl Failure {
         let code = error.kind();
         let message = match (code, error.status()) {
             (_, Some(401)) => return error.into(),
+            _ if is_foreign(&error) => return error.into(),
             (ErrorKind::NotFound, _) => format!("{path} does not exist ({code})"),
             (ErrorKind::NotADirectory, _) => format!("{path} is not a directory, or leads through a file ({code})"),
             (ErrorKind::AccessDenied, Some(403)) => {
@@ -166,6 +167,15 @@ impl Told {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        if is_foreign(&error) {
+            let status = error.status().unwrap_or_default();
+            let message = format!(
+                "{}: the answer is {status} without a code: this is probably not a Cells node; check --url or CELLS_URL ({})",
+                error.operation(),
+                error.kind()
+            );
+            return Self::driver(error, message).with_exit(Exit::Failed);
+        }
         let message = match (error.status(), error.operation()) {
             (Some(401), _) => format!(
                 "the node refuses the credential, or wants one; check CELLS_API_KEY, --api-key-file and --username ({})",
@@ -184,6 +194,13 @@ impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
         Self::from(exit as u8)
     }
+}
+
+/// Whether something answered that serves no such address at all. A node says with a code what it does not have.
+fn is_foreign(error: &Error) -> bool {
+    matches!(error.status(), Some(404 | 405 | 501))
+        && error.remote_code().is_none()
+        && matches!(error.outcome(), None | Some(Outcome::NotStarted | Outcome::NotCommitted))
 }
 
 fn exit_of(error: &Error) -> Exit {

@@ -64,8 +64,12 @@ impl NodeArgs {
             client.set_credential(CREDENTIAL, Secret::new(self.secret()?));
             Connection { username: self.username.clone(), ..Connection::new(&self.url, CREDENTIAL) }
         };
-        let invalid = |error: Error| Failure::usage(format!("--url or --username: {}", error.message()));
-        client.harness(&connection).map_err(invalid)?;
+        let invalid = |what: &str| {
+            let what = what.to_owned();
+            move |error: Error| Failure::usage(format!("{what}: {}", error.message()))
+        };
+        client.harness(&Connection::anonymous(&self.url)).map_err(invalid("--url or CELLS_URL"))?;
+        client.harness(&connection).map_err(invalid("--username or CELLS_USERNAME"))?;
         let timeout_ms = self.timeout.saturating_mul(1000);
         Ok(Node { client, connection, timeout_ms, options: self.options() })
     }

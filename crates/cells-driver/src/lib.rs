@@ -72,6 +72,7 @@ pub use cells_protocol::ids::{
     Alias, CommandName, Epoch, EventEpoch, InvalidId, NativeId, OperationId, PrincipalId, ProfileId, ProjectId,
     RequestId, ServerId, Sha256Hex, WorkspaceId,
 };
+pub use cells_protocol::limits::PROMPT_MAX_BYTES;
 pub use cells_protocol::mutations::ReplaceCondition;
 pub use cells_protocol::process::ProcessMount;
 pub use cells_protocol::receipts::{Recovery, Scope};

@@ -141,6 +141,9 @@ pub fn kind_of_tool_code(code: &str) -> ErrorKind {
     kind_of_code(code).unwrap_or(ErrorKind::Io)
 }
 
+/// The node does not answer for this epoch: the mutation was sent to another start of it (`cells-0.4.md` §12).
+pub const EPOCH_CHANGED: &str = "HARNESS_EPOCH_CHANGED";
+
 fn kind_of_code(code: &str) -> Option<ErrorKind> {
     if let Some(kind) = ErrorKind::from_code(code) {
         return Some(kind);
@@ -153,7 +156,7 @@ fn kind_of_code(code: &str) -> Option<ErrorKind> {
         | "HARNESS_HISTORY_RECORD_TOO_LARGE"
         | "DIRECTORY_LIMIT"
         | "UPLOAD_LIMIT" => ErrorKind::TooLarge,
-        "HARNESS_EPOCH_CHANGED"
+        EPOCH_CHANGED
         | "HARNESS_REQUEST_REUSED"
         | "HARNESS_TURN_NOT_ACTIVE"
         | "HARNESS_DIGEST_CHANGED"

@@ -34,7 +34,7 @@ impl Cat {
         let node = self.node.connect()?;
         let files = node.client.files(&FileConnection::new(node.connection.clone(), &self.path.alias))?;
         let about = |error: Error| match error.kind() {
-            ErrorKind::Unsupported => {
+            ErrorKind::Unsupported if error.remote_code().is_some() => {
                 let message = format!("{} is not a file with content ({})", self.path, error.kind());
                 Failure::driver(error, message)
             }

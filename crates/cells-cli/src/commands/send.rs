@@ -2,8 +2,8 @@ use std::io::{IsTerminal as _, Read as _};
 use std::time::Duration;
 
 use cells_native::cells_driver::{
-    CommandName, Error, HarnessClient, InvalidId, MutationOptions, NativeId, Profile, Recovery, Subscription,
-    WorkspaceId,
+    CommandName, Error, HarnessClient, InvalidId, ListOptions, MutationOptions, NativeId, PROMPT_MAX_BYTES, Profile,
+    Recovery, Subscription, WorkspaceId,
 };
 use clap::{Args, ValueEnum};
 
@@ -117,11 +117,27 @@ impl Send {
             }
             None => {
                 let workspace_id = self.workspace_of(&profile)?;
+                self.check_command(node, harness, &profile).await?;
                 let created = harness.create(&profile.id, &workspace_id, options(node, dispatch)).await;
                 created.map_err(|error| told(node, error))?.value.session.id
             }
         };
         Ok((profile, session_id, subscription))
+    }
+
+    /// Refuses a command that the agent does not have, before a session is made for it. Only a session knows its commands,
+    /// so the newest one is asked; without any, the agent says it later.
+    async fn check_command(&self, node: &Node, harness: &HarnessClient, profile: &Profile) -> Result<(), Failure> {
+        let Some(name) = &self.command else { return Ok(()) };
+        let options = ListOptions { operation: node.options(), ..ListOptions::default() };
+        let Some(newest) = harness.list(&profile.id, options).await?.sessions.into_iter().next() else { return Ok(()) };
+        let catalog = harness.commands(&profile.id, &newest.id, node.options()).await?;
+        if catalog.commands.is_empty() || catalog.commands.iter().any(|command| command.name == *name) {
+            return Ok(());
+        }
+        let names: Vec<String> = catalog.commands.iter().map(|command| command.name.to_string()).collect();
+        let message = format!("the agent has no command {name}; it has {}", names.join(", "));
+        Err(Failure::new(Exit::NotFound, message))
     }
 
     fn workspace_of(&self, profile: &Profile) -> Result<WorkspaceId, Failure> {
@@ -152,6 +168,12 @@ impl Send {
             ([word], _) if word == "-" => read_stdin()?,
             (words, _) => words.join(" "),
         };
+        if text.len() > PROMPT_MAX_BYTES {
+            return Err(Failure::usage(format!(
+                "the prompt has {} bytes; at most {PROMPT_MAX_BYTES} can be sent",
+                text.len()
+            )));
+        }
         Ok(match &self.command {
             Some(name) => Prompt::Command { name: name.clone(), args: text },
             None if text.trim().is_empty() => return Err(Failure::usage("the prompt is empty")),
@@ -198,5 +220,5 @@ fn leave(node: &Node, dispatch: &Dispatch) -> Failure {
     }
 }
 
-/// More than any prompt; the driver says what the limit is.
+/// More than any prompt.
 const STDIN_MAX_BYTES: u64 = 1024 * 1024;

@@ -176,8 +176,10 @@ fn log_to_stderr(level: LogLevel) {
         LogLevel::Warn | LogLevel::Info | LogLevel::Debug => LogLevel::Warn,
         LogLevel::Trace => LogLevel::Trace,
     };
-    let (level, libraries) = (level.as_str(), libraries.as_str());
-    let filter = EnvFilter::new(format!("{libraries},cells={level},cells_server={level}"));
+    // It calls a client that left before its reply an error.
+    let rmcp = if level == LogLevel::Trace { LogLevel::Trace } else { LogLevel::Off };
+    let (level, libraries, rmcp) = (level.as_str(), libraries.as_str(), rmcp.as_str());
+    let filter = EnvFilter::new(format!("{libraries},rmcp::service={rmcp},cells={level},cells_server={level}"));
     let is_terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
 }

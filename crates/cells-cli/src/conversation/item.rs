@@ -34,11 +34,19 @@ pub(super) fn note(item: &Value) -> Option<String> {
     let name = text(item, "tool").or_else(|| text(item, "name")).unwrap_or(kind);
     match kind {
         "userMessage" | "agentMessage" | "plan" | "reasoning" | "commandResult" | "contextCompaction" => None,
+        // The question itself is asked; a summary of the item does not have it.
+        _ if name == "requestUserInput" => question_of(item).map(|question| format!("asks: {question}")),
         _ if !command.is_empty() => Some(format!("$ {command}")),
         "fileChange" => Some(format!("edit {paths}")),
         _ if !paths.is_empty() => Some(format!("{name} {paths}")),
         _ => Some(name.to_owned()),
     }
+}
+
+fn question_of(item: &Value) -> Option<String> {
+    let questions = item.get("arguments")?.get("questions")?.as_array()?.iter();
+    let questions: Vec<&str> = questions.filter_map(|question| text(question, "question")).collect();
+    Some(questions.join(" ")).filter(|questions| !questions.is_empty())
 }
 
 fn paths_of(item: &Value) -> Vec<&str> {
@@ -75,6 +83,12 @@ mod tests {
             (json!({"type": "fileChange", "changes": [{"path": "a"}]}), Some("edit a")),
             (json!({"type": "mcpToolCall", "name": "search", "paths": []}), Some("search")),
             (json!({"type": "functionCall", "name": "Read"}), Some("Read")),
+            (
+                json!({"type": "dynamicToolCall", "tool": "requestUserInput",
+                    "arguments": {"questions": [{"question": "Which color?"}, {"question": "Why?"}]}}),
+                Some("asks: Which color? Why?"),
+            ),
+            (json!({"type": "dynamicToolCall", "name": "requestUserInput", "commandPreview": "", "paths": []}), None),
             (json!({"type": "webSearch"}), Some("webSearch")),
             (json!({"type": "reasoning", "summary": ["x"]}), None),
             (json!({"type": "userMessage", "content": "x"}), None),

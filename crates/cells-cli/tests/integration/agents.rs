@@ -161,15 +161,30 @@ async fn slash_commands_of_both_kinds() {
             (&["send", "--command", "do", "say done"], 0, "done\n", &sent("")),
             (&["send", "--command", "plan", "run ls"], 0, "1. Ask for approval, then run `ls`.\n", &sent("")),
             (&["send", "--command", "fail", "NO_LUCK"], 1, "", &sent("cells: the command fail failed: NO_LUCK\n")),
-            (
-                &["send", "--command", "none"],
-                4,
-                "",
-                &sent("cells: the session has no command none; it has help, status, *\n"),
-            ),
+            (&["send", "--command", "none"], 4, "", "cells: the agent has no command none; it has help, status, *\n"),
             (&["send", "--command", "no name"], 2, "", "error: *"),
         ])
         .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_sent_leaves_no_session_behind() {
+    let stage = Stage::new().await;
+    let sent = format!("{SENT}cells: the session has no command none; it has help, status, *\n");
+    stage.check(&[(&["send", "--command", "none"], 4, "", &sent)]).await;
+    let count = async || stage.json(&["sessions"]).await["sessions"].as_array().unwrap().len();
+    let before = count().await;
+    let long = "x".repeat(131_073);
+    std::fs::write(stage.path("long"), &long).unwrap();
+    for arguments in [&["send", "-"][..], &["send", "--command", "echo", "-"]] {
+        let mut command = stage.cells(arguments);
+        command.stdin(std::fs::File::open(stage.path("long")).unwrap());
+        let ran = Ran::of(&mut command).await;
+        ran.check("long", 2, "", "cells: the prompt has 131073 bytes; at most 131072 can be sent\n");
+    }
+    let missing = "cells: the agent has no command none; it has help, status, *\n";
+    stage.check(&[(&["send", "--command", "none"], 4, "", missing)]).await;
+    assert_eq!(count().await, before);
 }
 
 /// The first `n_bytes` bytes of the text of the command `output`, as docs/scripted-agent.md tells.

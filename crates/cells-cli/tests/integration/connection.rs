@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use cells_testkit::fault_proxy::{Fault, Plan, Rule};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 
 use crate::stage::{KEY, Ran, Stage};
 
@@ -63,10 +63,10 @@ async fn an_address_that_cannot_be_is_told_in_one_line() {
                 &["exports", "--url", "127.0.0.1:4477"],
                 2,
                 "",
-                "cells: --url or --username: *must start with http:// or https://\n",
+                "cells: --url or CELLS_URL: *must start with http:// or https://\n",
             ),
-            (&["exports", "--url", "http://me:secret-word@node/"], 2, "", "cells: --url or --username: *\n"),
-            (&["exports", "--username", "a:b"], 2, "", "cells: --url or --username: *\n"),
+            (&["exports", "--url", "http://me:secret-word@node/"], 2, "", "cells: --url or CELLS_URL: *\n"),
+            (&["exports", "--username", "a:b"], 2, "", "cells: --username or CELLS_USERNAME: *\n"),
             (&["exports", "--timeout", "0"], 2, "", "error: *"),
             (
                 &["exports", "--url", "http://127.0.0.1:1"],
@@ -124,4 +124,41 @@ async fn an_event_stream_that_does_not_come_ends_the_waiting() {
     stage
         .check(&[(&["send", "say x", "--timeout", "1"], 1, "", "cells: the event stream is not there after 1 s\n")])
         .await;
+}
+
+/// A web server that answers every request with an HTML page and this status.
+async fn web_server(status: &'static str) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).await;
+            let page = "<html>not here</html>";
+            let reply = format!(
+                "HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
+                page.len()
+            );
+            let _ = stream.write_all(reply.as_bytes()).await;
+        }
+    });
+    url
+}
+
+#[tokio::test]
+async fn a_web_server_that_is_no_node_is_said_to_be_none() {
+    let stage = Stage::new().await;
+    for status in ["404 Not Found", "405 Method Not Allowed", "501 Not Implemented"] {
+        let url = web_server(status).await;
+        for arguments in [&["exports"][..], &["discover"], &["cat", "notes/x"], &["ls", "notes"], &["sessions"]] {
+            let ran = stage.run(&[arguments, &["--url", &url]].concat()).await;
+            ran.check(
+                &format!("{status} {arguments:?}"),
+                1,
+                "",
+                "cells: *this is probably not a Cells node; check --url or CELLS_URL (*)\n",
+            );
+            assert!(!ran.stderr.contains("check the path"), "{ran:?}");
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Mutations: one request id, one HTTP request, one honest outcome (`cells-0.4.md` §11.2).
 
 use cells_machines::receipts::{CallVerdict, Observation, classify_call};
-use cells_protocol::error::{ErrorKind, Outcome, kind_of_tool_code};
+use cells_protocol::error::{EPOCH_CHANGED, ErrorKind, Outcome, kind_of_tool_code};
 use cells_protocol::harness::{SessionInfo, TurnStarted};
 use cells_protocol::ids::{NativeId, ProfileId, RequestId, WorkspaceId};
 use cells_protocol::json::{Json, Malformed};
@@ -272,7 +272,5 @@ fn nothing(Committed { recovery, .. }: Committed<Value>) -> Committed<()> {
 /// How long a request is followed when its caller has gone. A node answers after at most 25 s.
 const FOLLOW_MS: u64 = 60_000;
 
-/// The node runs in another epoch.
-const EPOCH_CHANGED: &str = "HARNESS_EPOCH_CHANGED";
 /// Reason of a committed mutation whose result cannot be read.
 const RESULT_INVALID: &str = "HARNESS_RESULT_INVALID";

@@ -1,6 +1,6 @@
 //! The table of `cells-0.4.md` §11.2: what a reply says about a mutation.
 
-use cells_protocol::error::Outcome;
+use cells_protocol::error::{EPOCH_CHANGED, Outcome};
 use cells_protocol::receipts::Receipt;
 use serde_json::Value;
 
@@ -165,5 +165,4 @@ pub fn classify_query(observation: Observation) -> QueryVerdict {
     }
 }
 
-const EPOCH_CHANGED: &str = "HARNESS_EPOCH_CHANGED";
 const REQUEST_REUSED: &str = "HARNESS_REQUEST_REUSED";
