@@ -78,7 +78,7 @@ pub use cells_protocol::process::ProcessMount;
 pub use cells_protocol::receipts::{Recovery, Scope};
 pub use cells_protocol::seq::{SeqChange, SeqEntry, SeqSnapshot};
 
-/// How the types of the wire are read, for adapters that get them as JSON.
+/// How the types of the wire are read and written, for adapters to JSON.
 pub mod json {
-    pub use cells_protocol::json::{Json, Malformed, Object};
+    pub use cells_protocol::json::{Json, Malformed, Object, to_exact_vec};
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use cells_machines::receipts::Observation;
 use cells_protocol::error::{ErrorKind, kind_of_tool_code};
-use cells_protocol::json::{Json, Malformed, Object};
+use cells_protocol::json::{Json, Malformed, Object, to_vec};
 use cells_protocol::limits::{ERROR_BODY_MAX_BYTES, MCP_REPLY_MAX_BYTES};
 use cells_protocol::mcp::{self, ClientInfo, Reply, RpcError, ToolFailure, ToolResult, error_of_body, is_answer};
 use cells_protocol::text::prefix;
@@ -68,8 +68,8 @@ impl Link {
     ) -> McpCall {
         let id = self.core.rpc_id();
         let client = ClientInfo { name: &self.core.client_name, version: &self.core.client_version };
-        let body = mcp::request(&id, method, params, client).to_string();
-        let mut call = Call::post(operation, url.to_owned(), "application/json, text/event-stream", body.into());
+        let body = to_vec(&mcp::request(&id, method, params, client));
+        let mut call = Call::post(operation, url.to_owned(), "application/json, text/event-stream", body);
         call.sends_deadline = false;
         call.headers.push((mcp::VERSION_HEADER, mcp::PROTOCOL_VERSION.to_owned()));
         call.headers.push((mcp::METHOD_HEADER, method.to_owned()));

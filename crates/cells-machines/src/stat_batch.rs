@@ -280,10 +280,11 @@ impl Waiting {
     }
 
     fn in_order(self) -> impl Iterator<Item = (Box<str>, WaitingPath)> {
-        let mut keys: Vec<(usize, Box<str>)> =
-            self.idx_of_path.into_iter().map(|(path, path_idx)| (path_idx, path)).collect();
-        keys.sort_unstable_by_key(|(path_idx, _)| *path_idx);
-        keys.into_iter().map(|(_, path)| path).zip(self.paths)
+        let mut keys: Vec<Box<str>> = vec![Box::default(); self.paths.len()];
+        for (path, path_idx) in self.idx_of_path {
+            keys[path_idx] = path;
+        }
+        keys.into_iter().zip(self.paths)
     }
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::discovery::ReceiptsAnnouncement;
 use crate::ids::{Alias, ServerId};
 use crate::json::{Malformed, Object};
+use crate::text::has_twice;
 
 /// What the HTTP side of a node offers. Descriptive, never a grant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -385,9 +386,7 @@ impl Exports {
         if list.version != 1 {
             return Err(Malformed::new(WHAT, "has another version than 1"));
         }
-        let mut aliases: Vec<&Alias> = list.exports.iter().map(|export| &export.alias).collect();
-        aliases.sort();
-        if aliases.windows(2).any(|pair| pair[0] == pair[1]) {
+        if has_twice(list.exports.iter().map(|export| export.alias.as_str()).collect()) {
             return Err(Malformed::new(WHAT, "names an alias twice"));
         }
         Ok(list)

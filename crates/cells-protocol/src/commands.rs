@@ -11,7 +11,7 @@ use crate::limits::{
     COMMAND_DESCRIPTION_MAX_BYTES, COMMAND_HINT_MAX_BYTES, COMMAND_PREVIEW_MAX_BYTES, COMMANDS_MAX, COMMANDS_MAX_BYTES,
     OUTPUT_MAX_BYTES,
 };
-use crate::text::{is_code, is_text};
+use crate::text::{has_twice, is_code, is_text};
 
 /// The only type of output there is.
 pub const OUTPUT_MIME_TYPE: &str = "text/plain";
@@ -86,9 +86,7 @@ impl CommandCatalog {
         if !catalog.commands.iter().all(fits) {
             return Err(Malformed::new(what, "has a description or hint that is too long"));
         }
-        let mut names: Vec<&CommandName> = catalog.commands.iter().map(|command| &command.name).collect();
-        names.sort();
-        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+        if has_twice(catalog.commands.iter().map(|command| command.name.as_str()).collect()) {
             return Err(Malformed::new(what, "names a command twice"));
         }
         Ok(catalog)

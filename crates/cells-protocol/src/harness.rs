@@ -82,10 +82,8 @@ macro_rules! capabilities {
 
         impl HarnessCapabilities {
             fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
-                Ok(Self {
-                    $($name: object.exactly_true($member)?,)*
-                    attachments: attachment_kinds(object.member("attachments")?),
-                })
+                let [$($name),*] = object.exactly_true_each([$($member),*])?;
+                Ok(Self { $($name,)* attachments: attachment_kinds(object.member("attachments")?) })
             }
         }
     };

@@ -4,6 +4,7 @@
 
 mod dom;
 mod object;
+mod write;
 
 pub use dom::Json;
 pub use object::Object;
@@ -27,11 +28,15 @@ pub(crate) use deserialize_by_read;
 
 /// A received value that is not what the protocol says.
 ///
-/// `what` names the value, `problem` what is wrong with it. Neither holds any received text, so that the message can be
-/// logged and shown.
+/// It names the value and says what is wrong with it, and holds no received text, so that the message can be logged and
+/// shown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{what}: {problem}")]
-pub struct Malformed {
+#[error("{}: {}", .0.what, .0.problem)]
+pub struct Malformed(Box<Problem>);
+
+/// Boxed, so that the many results with this error are small.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Problem {
     what: &'static str,
     problem: String,
 }
@@ -39,7 +44,7 @@ pub struct Malformed {
 impl Malformed {
     /// Says that `what` is wrong in the way of `problem`.
     pub fn new(what: &'static str, problem: impl Into<String>) -> Self {
-        Self { what, problem: problem.into() }
+        Self(Box::new(Problem { what, problem: problem.into() }))
     }
 
     fn syntax(what: &'static str, error: &serde_json::Error) -> Self {
@@ -63,7 +68,13 @@ pub fn parse<'a, T: Deserialize<'a>>(what: &'static str, bytes: &'a [u8]) -> Res
 
 /// Compact JSON of `value`. Never fails for the types of this crate, whose map keys are strings.
 pub fn to_vec(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).unwrap_or_default()
+    write::to_vec(value, false).unwrap_or_default()
+}
+
+/// Compact JSON of `value` for a reader whose numbers are floating point, such as JavaScript; `None` when it holds an
+/// integer beyond 2^53 − 1, which such a reader would change.
+pub fn to_exact_vec<T: Serialize + ?Sized>(value: &T) -> Option<Vec<u8>> {
+    write::to_vec(value, true)
 }
 
 #[cfg(test)]

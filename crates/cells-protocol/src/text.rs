@@ -21,3 +21,9 @@ pub fn is_code(value: &str) -> bool {
 pub fn prefix(value: &str, max_bytes: usize) -> &str {
     &value[..value.floor_char_boundary(max_bytes)]
 }
+
+/// Whether two of `names` are equal.
+pub(crate) fn has_twice(mut names: Vec<&str>) -> bool {
+    names.sort_unstable();
+    names.windows(2).any(|pair| pair[0] == pair[1])
+}

@@ -1,11 +1,10 @@
 //! Values across the border: arguments are checked here, results become plain objects.
 
-use cells_driver::json::{Json, Malformed, Object};
+use cells_driver::json::{Json, Malformed, Object, to_exact_vec};
 use cells_driver::{AuthorizationSnapshot, Connection, Error, ErrorKind, FileConnection, Result};
 use js_sys::{JSON, JsString, Reflect};
 use serde::Serialize;
 use serde_json::Value;
-use serde_wasm_bindgen::Serializer;
 use wasm_bindgen::prelude::{JsCast, JsValue};
 
 /// What an argument must be, for messages such as `path must be a string`.
@@ -85,7 +84,12 @@ impl Argument {
 
 /// A value as plain JavaScript: maps are objects, nothing is `null`, numbers are at most 2^53 − 1.
 pub(crate) fn to_js<T: Serialize + ?Sized>(value: &T) -> Result<JsValue> {
-    value.serialize(&Serializer::json_compatible()).map_err(|_| {
+    parsed(to_exact_vec(value))
+}
+
+fn parsed(text: Option<Vec<u8>>) -> Result<JsValue> {
+    let value = text.and_then(|text| JSON::parse(std::str::from_utf8(&text).ok()?).ok());
+    value.ok_or_else(|| {
         Error::new(ErrorKind::Io, "protocol", "the reply holds a number that JavaScript cannot hold exactly")
     })
 }

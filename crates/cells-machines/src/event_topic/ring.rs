@@ -1,9 +1,9 @@
 //! The newest events of a topic, bounded by number and size.
 
 use std::collections::VecDeque;
-use std::io;
 
 use cells_protocol::events::HarnessEvent;
+use cells_protocol::json::to_vec;
 use cells_protocol::limits::{EVENT_RING_MAX_BYTES, EVENT_RING_MAX_EVENTS};
 
 /// Events in ascending order of `seq`. Every event that the topic got with a `seq` above `start` is here.
@@ -22,7 +22,7 @@ impl Ring {
 
     /// Appends an event whose `seq` is above all others, and drops the oldest ones beyond the bounds.
     pub(super) fn push(&mut self, event: HarnessEvent) {
-        let n_bytes = serialised_bytes(&event);
+        let n_bytes = to_vec(&event).len();
         self.n_bytes += n_bytes;
         self.events.push_back((n_bytes, event));
         while self.events.len() > EVENT_RING_MAX_EVENTS || self.n_bytes > EVENT_RING_MAX_BYTES {
@@ -42,22 +42,4 @@ impl Ring {
         let from = self.events.partition_point(|(_, event)| event.seq <= seq);
         self.events.range(from..).map(|(_, event)| event).collect()
     }
-}
-
-/// Size of the JSON of an event, without making it.
-fn serialised_bytes(event: &HarnessEvent) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0 += bytes.len();
-            Ok(bytes.len())
-        }
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Counting cannot fail, and neither can writing a parsed event.
-    let _ = serde_json::to_writer(&mut count, event);
-    count.0
 }

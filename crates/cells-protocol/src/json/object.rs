@@ -225,6 +225,18 @@ impl<'a> Object<'a> {
         Ok(matches!(self.member(name)?, Some(Json::Bool(true))))
     }
 
+    /// As [`Self::exactly_true`], for each of `names`.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member stands twice.
+    pub fn exactly_true_each<const N: usize>(&mut self, names: [&'static str; N]) -> Result<[bool; N], Malformed> {
+        let mut values = [false; N];
+        for (name, value) in names.into_iter().zip(&mut values) {
+            *value = self.exactly_true(name)?;
+        }
+        Ok(values)
+    }
+
     /// An `int`: 0 to 2^53 − 1.
     ///
     /// # Errors

@@ -84,3 +84,17 @@ fn a_detached_value_is_what_serde_json_reads() {
     assert_eq!(value, serde_json::from_str::<serde_json::Value>(text).unwrap());
     assert_eq!(value["b"], serde_json::json!({"c": 2}));
 }
+
+#[test]
+fn json_for_javascript_holds_no_integer_that_it_would_change() {
+    for (text, is_exact) in [
+        (r#"{"a":[9007199254740991,-9007199254740991,1e300,0.5,null,"9007199254740992"]}"#, true),
+        ("9007199254740992", false),
+        ("-9007199254740992", false),
+        (r#"{"a":[{"b":18446744073709551615}]}"#, false),
+    ] {
+        let value: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(to_vec(&value), serde_json::to_vec(&value).unwrap());
+        assert_eq!(to_exact_vec(&value), is_exact.then(|| to_vec(&value)), "{text}");
+    }
+}
