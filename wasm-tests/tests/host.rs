@@ -9,7 +9,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use cells_driver::host::{Host, HostError, HttpRequest, HttpResponse, Method};
+use cells_driver::host::{Host, HostError, HttpRequest, HttpResponse, Method, RequestBody};
 use cells_driver::{Client, ClientConfig, Connection, ErrorKind, FileConnection, OperationOptions, Secret};
 use cells_wasm::WebHost;
 use futures::FutureExt;
@@ -219,7 +219,7 @@ fn request() -> HttpRequest {
         method: Method::Post,
         url: "http://node.test/path".into(),
         headers: vec![("x-test", "value".into())],
-        body: Some(Bytes::from("body")),
+        body: Some(RequestBody::Bytes(Bytes::from("body"))),
     }
 }
 

@@ -7,10 +7,10 @@ use cells_protocol::discovery::{CAPABILITY_TOOLS, CellsDescriptor, find_document
 use cells_protocol::endpoint::Endpoint;
 use cells_protocol::error::ErrorKind;
 use cells_protocol::ids::ServerId;
-use cells_protocol::json::Malformed;
+use cells_protocol::json::{Malformed, object};
 use cells_protocol::limits::JSON_REPLY_MAX_BYTES;
 use cells_protocol::mcp::ToolPage;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::budget::Budget;
 use crate::cancellation::OperationOptions;
@@ -144,14 +144,14 @@ impl Link {
         }
         let listed = self.listed_capability_tool(&mcp, budget).await?;
         let tool = listed.unwrap_or(CAPABILITY_TOOLS[0]);
-        let call = self.tool_call(mcp.without_trailing_slash(), tool, &json!({}));
+        let call = self.tool_call(mcp.without_trailing_slash(), tool, &object(Vec::new()));
         let reply = self.ask_unpinned(call, budget).await?;
         let document = self.tool_json(&reply.call, &reply.body)?.into_value();
         descriptor_from(&document, &mcp, tool != CAPABILITY_TOOLS[0])
     }
 
     async fn server_discover(&self, mcp: &Endpoint, budget: &Budget) -> Result<Value> {
-        let call = self.mcp_call(mcp.without_trailing_slash(), DISCOVER, "server/discover", None, json!({}));
+        let call = self.mcp_call(mcp.without_trailing_slash(), DISCOVER, "server/discover", None, object(Vec::new()));
         let reply = self.ask_unpinned(call, budget).await?;
         let result = self.rpc_result(&reply.call, &reply.body)?.object("the result of server/discover");
         parsed(DISCOVER, result.and_then(|mut result| result.value("_meta")))
@@ -162,7 +162,7 @@ impl Link {
         let mut names = Vec::new();
         let mut cursor: Option<String> = None;
         for _ in 0..TOOL_PAGES_MAX {
-            let params = cursor.as_ref().map_or_else(|| json!({}), |cursor| json!({"cursor": cursor}));
+            let params = object(cursor.iter().map(|cursor| ("cursor", cursor.as_str().into())).collect());
             let call = self.mcp_call(mcp.without_trailing_slash(), DISCOVER, "tools/list", None, params);
             let reply = self.ask_unpinned(call, budget).await?;
             let result = self.rpc_result(&reply.call, &reply.body)?.object("the list of tools");

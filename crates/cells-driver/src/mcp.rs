@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use cells_machines::receipts::Observation;
 use cells_protocol::error::{ErrorKind, kind_of_tool_code};
-use cells_protocol::json::{Json, Malformed, Object, to_vec};
+use cells_protocol::json::{Json, Malformed, Object, object, to_vec};
 use cells_protocol::limits::{ERROR_BODY_MAX_BYTES, MCP_REPLY_MAX_BYTES};
 use cells_protocol::mcp::{self, ClientInfo, Reply, RpcError, ToolFailure, ToolResult, error_of_body, is_answer};
 use cells_protocol::text::prefix;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::budget::Budget;
 use crate::error::{Error, Result};
@@ -53,7 +53,7 @@ impl From<McpFailure> for Error {
 impl Link {
     /// Prepares a call of `tool`.
     pub(crate) fn tool_call(&self, url: &str, tool: &'static str, arguments: &Value) -> McpCall {
-        let params = json!({"name": tool, "arguments": arguments});
+        let params = object(vec![("name", tool.into()), ("arguments", arguments.clone())]);
         self.mcp_call(url, tool, "tools/call", Some(tool), params)
     }
 

@@ -10,6 +10,7 @@ pub use dom::Json;
 pub use object::Object;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// Implements [`Deserialize`] by the type's `read`, so that there is one reader only. Nodes and native callers use it;
 /// clients call `read`.
@@ -64,6 +65,17 @@ pub fn parse<'a, T: Deserialize<'a>>(what: &'static str, bytes: &'a [u8]) -> Res
         serde_json::error::Category::Data => Malformed::new(what, "has the wrong shape"),
         _ => Malformed::syntax(what, &error),
     })
+}
+
+/// A JSON object of `members`.
+///
+/// For requests; the `json!` macro makes more code for each, which browsers download.
+pub fn object(members: Vec<(&str, Value)>) -> Value {
+    let mut object = serde_json::Map::new();
+    for (name, value) in members {
+        object.insert(name.to_owned(), value);
+    }
+    Value::Object(object)
 }
 
 /// Compact JSON of `value`. Never fails for the types of this crate, whose map keys are strings.

@@ -1,9 +1,9 @@
 //! The narrow part of MCP revision 2026-07-28 that the driver speaks (`harness.md` §1).
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::json::{Json, Malformed, Object};
+use crate::json::{Json, Malformed, Object, object};
 use crate::text::is_code;
 
 /// The protocol revision.
@@ -17,12 +17,15 @@ pub const NAME_HEADER: &str = "mcp-name";
 
 /// A JSON-RPC request with the `_meta` that every request needs.
 pub fn request(id: &str, method: &str, mut params: Value, client: ClientInfo<'_>) -> Value {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": PROTOCOL_VERSION,
-        "io.modelcontextprotocol/clientInfo": {"name": client.name, "version": client.version},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    params["_meta"] = object(vec![
+        ("io.modelcontextprotocol/protocolVersion", PROTOCOL_VERSION.into()),
+        (
+            "io.modelcontextprotocol/clientInfo",
+            object(vec![("name", client.name.into()), ("version", client.version.into())]),
+        ),
+        ("io.modelcontextprotocol/clientCapabilities", object(Vec::new())),
+    ]);
+    object(vec![("jsonrpc", "2.0".into()), ("id", id.into()), ("method", method.into()), ("params", params)])
 }
 
 /// Name and version a client gives of itself.

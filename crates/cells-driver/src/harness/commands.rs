@@ -3,10 +3,11 @@
 use cells_protocol::commands::{CommandCatalog, CommandResult};
 use cells_protocol::error::Outcome;
 use cells_protocol::ids::{CommandName, NativeId, ProfileId};
+use cells_protocol::json::object;
 use cells_protocol::limits::PROMPT_MAX_BYTES;
 use cells_protocol::receipts::Recovery;
 use cells_protocol::text::is_text;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::mutations::{Committed, MutationOptions, mutate_within};
 use super::reads::{known_profile, not_offered};
@@ -27,7 +28,7 @@ pub(super) async fn commands(
     if !profile.capabilities.slash_commands {
         return Err(not_offered(COMMANDS, profile_id, "slash commands"));
     }
-    let arguments = json!({"profileId": profile_id, "sessionId": session_id});
+    let arguments = object(vec![("profileId", profile_id.as_str().into()), ("sessionId", session_id.as_str().into())]);
     link.read_tool(COMMANDS, arguments, &budget, "the command catalog", CommandCatalog::read).await
 }
 
@@ -44,7 +45,8 @@ pub(super) async fn command(
     link.check_open(COMMAND).map_err(not_started)?;
     let budget = link.core.budget(&options.operation);
     let profile = budget.run(COMMAND, known_profile(link, COMMAND, profile_id)).await.map_err(not_started)?;
-    let mut arguments = json!({"sessionId": session_id, "name": name, "args": args});
+    let mut arguments =
+        object(vec![("sessionId", session_id.as_str().into()), ("name", name.as_str().into()), ("args", args.into())]);
     if profile.capabilities.command_outputs {
         arguments["outputMode"] = "reference".into();
     }

@@ -4,11 +4,11 @@ use cells_machines::receipts::{CallVerdict, Observation, classify_call};
 use cells_protocol::error::{EPOCH_CHANGED, ErrorKind, Outcome, kind_of_tool_code};
 use cells_protocol::harness::{SessionInfo, TurnStarted};
 use cells_protocol::ids::{NativeId, ProfileId, RequestId, WorkspaceId};
-use cells_protocol::json::{Json, Malformed};
+use cells_protocol::json::{Json, Malformed, object};
 use cells_protocol::limits::PROMPT_MAX_BYTES;
 use cells_protocol::receipts::{Receipt, Recovery};
 use futures::channel::oneshot;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::reads::{RECEIPT, known_profiles};
 use crate::budget::Budget;
@@ -70,7 +70,7 @@ pub(super) async fn create(
     workspace_id: &WorkspaceId,
     options: MutationOptions,
 ) -> Result<Committed<SessionInfo>> {
-    let arguments = json!({"workspaceId": workspace_id});
+    let arguments = object(vec![("workspaceId", workspace_id.as_str().into())]);
     mutate(link, "harness_create", profile_id, Ok(arguments), options).await?.decode("harness_create", session)
 }
 
@@ -80,7 +80,7 @@ pub(super) async fn resume(
     session_id: &NativeId,
     options: MutationOptions,
 ) -> Result<Committed<SessionInfo>> {
-    let arguments = json!({"sessionId": session_id});
+    let arguments = object(vec![("sessionId", session_id.as_str().into())]);
     mutate(link, "harness_resume", profile_id, Ok(arguments), options).await?.decode("harness_resume", session)
 }
 
@@ -95,7 +95,7 @@ pub(super) async fn turn(
     let arguments = if text.is_empty() || text.len() > PROMPT_MAX_BYTES {
         Err(Error::invalid(TURN, format!("the prompt is empty or longer than {PROMPT_MAX_BYTES} bytes")))
     } else {
-        Ok(json!({"sessionId": session_id, "prompt": text}))
+        Ok(object(vec![("sessionId", session_id.as_str().into()), ("prompt", text.into())]))
     };
     let started =
         |result: &Value, _: &Recovery| TurnStarted::read(&mut Json::of(result).object("the result of the turn")?);
@@ -109,7 +109,7 @@ pub(super) async fn interrupt(
     turn_id: &NativeId,
     options: MutationOptions,
 ) -> Result<Committed<()>> {
-    let arguments = json!({"sessionId": session_id, "turnId": turn_id});
+    let arguments = object(vec![("sessionId", session_id.as_str().into()), ("turnId", turn_id.as_str().into())]);
     mutate(link, "harness_interrupt", profile_id, Ok(arguments), options).await.map(nothing)
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn respond(
     } else if !response.is_object() {
         Err(Error::invalid(RESPOND, "the response is not an object"))
     } else {
-        Ok(json!({"nativeRequestId": native_request_id, "response": response}))
+        Ok(object(vec![("nativeRequestId", native_request_id), ("response", response)]))
     };
     mutate(link, RESPOND, profile_id, arguments, options).await.map(nothing)
 }
@@ -254,9 +254,9 @@ fn coded(tool: &'static str, code: &str, message: &str) -> Error {
 }
 
 fn with_identity(mut arguments: Value, recovery: &Recovery) -> Value {
-    arguments["profileId"] = json!(recovery.profile_id);
-    arguments["epoch"] = json!(recovery.epoch);
-    arguments["requestId"] = json!(recovery.request_id);
+    arguments["profileId"] = recovery.profile_id.as_str().into();
+    arguments["epoch"] = recovery.epoch.as_str().into();
+    arguments["requestId"] = recovery.request_id.as_str().into();
     arguments
 }
 

@@ -4,11 +4,10 @@ use cells_machines::output_pages::{OutputAction, OutputEvent, OutputPages, Outpu
 use cells_protocol::commands::{OutputPage, OutputRef};
 use cells_protocol::error::ErrorKind;
 use cells_protocol::ids::ProfileId;
-use cells_protocol::json::Object;
+use cells_protocol::json::{Object, object};
 use cells_protocol::limits::{OUTPUT_LOAD_DEFAULT_BYTES, OUTPUT_PAGE_MAX_BYTES};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
-use serde_json::json;
 
 use super::reads::{known_profile, not_offered};
 use crate::budget::Budget;
@@ -132,13 +131,13 @@ async fn fetch(
     limit: u64,
     budget: &Budget,
 ) -> Result<OutputPage> {
-    let arguments = json!({
-        "profileId": profile_id,
-        "epoch": reference.epoch,
-        "requestId": reference.request_id,
-        "offset": offset,
-        "limit": limit,
-    });
+    let arguments = object(vec![
+        ("profileId", profile_id.as_str().into()),
+        ("epoch", reference.epoch.as_str().into()),
+        ("requestId", reference.request_id.as_str().into()),
+        ("offset", offset.into()),
+        ("limit", limit.into()),
+    ]);
     let page = |object: &mut Object<'_>| OutputPage::read(object, reference, offset, limit);
     link.read_tool(OUTPUT, arguments, budget, "the output page", page).await
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use cells_protocol::error::{ErrorKind, Outcome};
 use cells_protocol::harness::{HistoryPage, Profile, Profiles, SessionInfo, SessionPage};
 use cells_protocol::ids::{Epoch, NativeId, ProfileId, RequestId};
+use cells_protocol::json::object;
 use cells_protocol::receipts::{Receipt, Recovery};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cancellation::OperationOptions;
 use crate::error::{Error, Result};
@@ -54,7 +55,7 @@ pub struct ReceiptView {
 
 pub(super) async fn profiles(link: &Link, options: &OperationOptions) -> Result<Profiles> {
     let budget = link.core.budget(options);
-    let profiles = link.read_tool(PROFILES, json!({}), &budget, "the profiles", Profiles::read).await?;
+    let profiles = link.read_tool(PROFILES, object(Vec::new()), &budget, "the profiles", Profiles::read).await?;
     let profiles: Arc<Profiles> = Arc::new(profiles);
     link.node.profiles.put(Arc::clone(&profiles));
     Ok((*profiles).clone())
@@ -84,7 +85,7 @@ pub(super) fn not_offered(operation: &'static str, profile_id: &ProfileId, featu
 }
 
 pub(super) async fn list(link: &Link, profile_id: &ProfileId, options: ListOptions) -> Result<SessionPage> {
-    let mut arguments = json!({"profileId": profile_id});
+    let mut arguments = object(vec![("profileId", profile_id.as_str().into())]);
     if options.archived {
         arguments["archived"] = true.into();
     }
@@ -101,7 +102,11 @@ pub(super) async fn read(
     session_id: &NativeId,
     options: HistoryOptions,
 ) -> Result<HistoryPage> {
-    let mut arguments = json!({"profileId": profile_id, "sessionId": session_id, "toolDetail": "summary"});
+    let mut arguments = object(vec![
+        ("profileId", profile_id.as_str().into()),
+        ("sessionId", session_id.as_str().into()),
+        ("toolDetail", "summary".into()),
+    ]);
     if let Some(cursor) = options.cursor {
         arguments["cursor"] = cursor.into();
     }
@@ -115,7 +120,7 @@ pub(super) async fn inspect(
     session_id: &NativeId,
     options: &OperationOptions,
 ) -> Result<SessionInfo> {
-    let arguments = json!({"profileId": profile_id, "sessionId": session_id});
+    let arguments = object(vec![("profileId", profile_id.as_str().into()), ("sessionId", session_id.as_str().into())]);
     let budget = link.core.budget(options);
     link.read_tool("harness_session_info", arguments, &budget, "the session", SessionInfo::read).await
 }
@@ -153,11 +158,15 @@ pub(super) async fn operation(link: &Link, recovery: &Recovery, options: &Operat
 /// The arguments that name a mutation. A scope stands flat beside the others.
 fn arguments_of(recovery: &Recovery) -> Value {
     let Recovery { profile_id, epoch, request_id, scope } = recovery;
-    let mut arguments = json!({"profileId": profile_id, "epoch": epoch, "requestId": request_id});
+    let mut arguments = object(vec![
+        ("profileId", profile_id.as_str().into()),
+        ("epoch", epoch.as_str().into()),
+        ("requestId", request_id.as_str().into()),
+    ]);
     if let Some(scope) = scope {
-        arguments["projectId"] = json!(scope.project_id);
-        arguments["revision"] = json!(scope.revision);
-        arguments["readOnly"] = json!(scope.read_only);
+        arguments["projectId"] = scope.project_id.as_str().into();
+        arguments["revision"] = scope.revision.into();
+        arguments["readOnly"] = scope.read_only.into();
     }
     arguments
 }
