@@ -10,4 +10,5 @@ mod faults;
 mod files;
 mod memory;
 mod processes;
+mod sources;
 mod writes;
