@@ -12,6 +12,10 @@ mod connections;
 mod discovery;
 #[path = "../../crates/cells-driver/tests/driver/events.rs"]
 mod events;
+#[path = "../../crates/cells-driver/tests/driver/host_contract.rs"]
+mod host_contract;
+#[path = "../../crates/cells-driver/tests/driver/http_transport.rs"]
+mod http_transport;
 #[path = "../../crates/cells-driver/tests/driver/mcp.rs"]
 mod mcp;
 #[path = "../../crates/cells-driver/tests/driver/mutations.rs"]

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::files::{FileClient, FileStorage};
 use crate::harness::HarnessClient;
 use crate::host::Host;
+use crate::http_transport::HttpTransport;
 use crate::node::{Link, Node};
 use crate::process::{ProcessSession, ProcessSpec};
 use crate::run::{Run, Spawner};
@@ -128,6 +129,14 @@ impl Client {
     pub async fn file_storage(&self, connection: &FileConnection, options: OperationOptions) -> Result<FileStorage> {
         let (link, alias) = self.export(connection, "open")?;
         FileStorage::open(&link, alias, &options).await
+    }
+
+    /// Requests to any route of one node. Asks nothing.
+    ///
+    /// # Errors
+    /// `EINVAL` when the connection is not valid.
+    pub fn http_transport(&self, connection: &Connection) -> Result<HttpTransport> {
+        Ok(HttpTransport::new(&self.link(connection, "request")?))
     }
 
     /// A client of the agents of one node. Asks nothing.

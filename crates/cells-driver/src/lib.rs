@@ -27,6 +27,7 @@ mod dispatch;
 mod error;
 mod files;
 mod harness;
+mod http_transport;
 mod mcp;
 mod node;
 mod process;
@@ -49,6 +50,7 @@ pub use harness::{
     Committed, EventSnapshot, HarnessClient, HistoryOptions, ListOptions, MutationOptions, OutputLoadOptions,
     OutputReadOptions, ReceiptView, Subscription, TopicChange, TopicState,
 };
+pub use http_transport::{HttpTransport, JsonReply};
 pub use process::{ExecOptions, OnOutput, ProcessExit, ProcessSession, ProcessSpec};
 pub use run::Run;
 pub use sources::{BrowsePage, FileSource, FileStorageAdapter};

@@ -1,15 +1,11 @@
 //! A Chromium and its chromedriver.
 
-use std::{
-    fs,
-    path::PathBuf,
-    process::{Command, Stdio},
-};
+use std::{fs, path::PathBuf};
 
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::{Had, Missing};
+use super::{Had, Missing, apt};
 use crate::{repo, shell};
 
 /// A browser that tests can drive.
@@ -37,7 +33,7 @@ impl Browser {
 pub(super) fn browser() -> anyhow::Result<Result<Had<Browser>, Missing>> {
     let mut how = "found";
     let mut programs = find();
-    if programs.is_none() && apt_get_install() {
+    if programs.is_none() && apt::install(&["chromium", "chromium-driver"]) {
         how = "installed with apt-get";
         programs = find();
     }
@@ -56,29 +52,6 @@ fn find() -> Option<(PathBuf, PathBuf)> {
     let chromium =
         ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"].into_iter().find_map(shell::find)?;
     Some((chromium, shell::find("chromedriver")?))
-}
-
-/// Whether the packages could be installed: on Debian, as root or with a sudo that asks nothing.
-fn apt_get_install() -> bool {
-    if shell::find("apt-get").is_none() {
-        return false;
-    }
-    let is_root = shell::capture(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
-    let run = |arguments: &[&str]| {
-        let mut command = if is_root { Command::new("apt-get") } else { Command::new("sudo") };
-        if !is_root {
-            command.args(["-n", "apt-get"]);
-        }
-        command
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    };
-    run(&["update", "-qq"]) && run(&["install", "-y", "-qq", "--no-install-recommends", "chromium", "chromium-driver"])
 }
 
 /// Headless, and off the network but for the pages under test.

@@ -1,7 +1,9 @@
 //! `cargo xtask setup`: what a fresh machine lacks. Every step looks first, acts only when it must, and prints one line.
 
+mod apt;
 mod browser;
 mod npm_packages;
+mod sandbox;
 mod wasm;
 
 use std::{
@@ -54,6 +56,7 @@ impl fmt::Display for Missing {
 /// Only when the machine itself fails, such as a full disk. What cannot be had is in the result.
 pub(crate) fn setup() -> anyhow::Result<Setup> {
     step("C compiler (SQLite and TLS are built from C)", c_compiler)?.ok();
+    step("bubblewrap (the sandbox of processes)", sandbox::bubblewrap)?.ok();
     let toolchain = step("wasm32 std (the npm package is Rust compiled to wasm)", wasm::toolchain)?;
     let bindgen = match &toolchain {
         Ok(_) => step("wasm-bindgen (makes the JavaScript side of the wasm)", wasm::bindgen)?,

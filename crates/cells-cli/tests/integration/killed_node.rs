@@ -121,6 +121,13 @@ async fn a_killed_node_knows_what_waited_what_ran_and_what_was_done() {
         assert_eq!((&receipt["outcome"], &receipt["code"]), (&json!(outcome), &code), "{id}");
         assert_eq!(node.times_in_history(session, prompt).await, times, "{id}");
     }
+    // The history, which was just read, holds the turn: its receipt is proved, and stays so.
+    for _ in 0..2 {
+        let receipt = node.receipt(&epoch, "runs").await;
+        assert_eq!((&receipt["outcome"], &receipt["result"]), (&json!("committed"), &json!({"turnId": "runs"})));
+        assert_eq!(receipt.get("code"), None);
+    }
+    assert_eq!(node.times_in_history(&first, "say runs").await, 1, "nothing runs again");
 }
 
 /// What one start of the node was asked to do.
@@ -167,7 +174,12 @@ async fn receipts_and_history_agree_after_a_kill_at_any_moment() {
             match receipt["outcome"].as_str().unwrap() {
                 "committed" => assert_eq!(times, 1, "{id}"),
                 "not-committed" => assert!(times == 0 && !answered, "{id}: {receipt}"),
-                _ => assert!(times <= 1 && !answered, "{id}: {receipt}"),
+                _ => {
+                    assert!(times <= 1 && !answered, "{id}: {receipt}");
+                    let after = node.receipt(epoch, id).await;
+                    let proved = after["outcome"] == "committed";
+                    assert_eq!(proved, times == 1, "the history was read: {id}: {after}");
+                }
             }
         }
     }

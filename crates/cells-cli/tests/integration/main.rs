@@ -8,6 +8,7 @@ mod connection;
 mod files;
 mod interrupts;
 mod killed_node;
+mod killed_processes;
 mod lost;
 mod serve;
 mod stage;

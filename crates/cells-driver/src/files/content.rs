@@ -4,10 +4,10 @@ use cells_protocol::error::ErrorKind;
 use cells_protocol::files::{ContentRange, digits};
 use cells_protocol::limits::{READ_MAX_BYTES, SAFE_INTEGER_MAX};
 
-use super::Files;
 use crate::budget::Budget;
 use crate::error::{Error, Result};
 use crate::host::{HttpBody, HttpResponse};
+use crate::node::Link;
 use crate::transport::{Call, content_length, is_success};
 
 /// Which bytes of a file are asked for.
@@ -51,23 +51,23 @@ pub(super) struct Content {
     pub(super) revision: Option<String>,
 }
 
-/// Asks for `range` of `path`. `sends_deadline` is false for a body that may take longer than one budget.
+/// Asks for `range` of the content at `url`. `sends_deadline` is false for a body that may take longer than one budget.
 pub(super) async fn open(
-    files: &Files,
+    link: &Link,
     operation: &'static str,
-    path: &str,
+    url: String,
     range: Range,
     if_revision: Option<&str>,
     sends_deadline: bool,
     budget: &Budget,
 ) -> Result<Content> {
-    let mut call = Call::get(operation, files.url_of("content", path).await?);
+    let mut call = Call::get(operation, url);
     call.headers = vec![("accept", "*/*".to_owned())];
     call.headers.extend(range.header().map(|header| ("range", header)));
     call.headers.extend(if_revision.map(|revision| ("if-match", revision.to_owned())));
     call.sends_deadline = sends_deadline;
     call.is_accepted = |status| is_success(status) || status == RANGE_NOT_SATISFIABLE;
-    let response = files.link.open(&call, budget).await?;
+    let response = link.open(&call, budget).await?;
     let revision = response.header("etag").map(str::to_owned);
     if let Some(expected) = if_revision {
         // A node that has nothing in that range checked the revision first, and need not repeat it.

@@ -16,12 +16,14 @@ use cells_protocol::files::{EntriesPage, FileKind, FileStat};
 use cells_protocol::ids::Alias;
 use cells_protocol::paths::check_path;
 
+pub(crate) use read::read_from;
 pub use read::{FileContent, ReadOptions};
 pub use seq::SeqClient;
 pub use stat::StatFuture;
 pub use storage::FileStorage;
 pub use stream::ReadStream;
 pub use write::{FileChange, FileCommitted, FileMutationOptions, FileMutations, FileRecovery, Upload};
+pub(crate) use write::{not_started, post_write};
 
 use crate::cancellation::OperationOptions;
 use crate::discovery::Kept;

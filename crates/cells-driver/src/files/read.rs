@@ -8,6 +8,7 @@ use super::content::{self, Content, Range};
 use super::{Files, check};
 use crate::cancellation::OperationOptions;
 use crate::error::{Error, Result};
+use crate::node::Link;
 use crate::transport::{Gather, cut_off, host_error};
 
 /// Options of [`FileClient::read`](crate::FileClient::read) and [`FileClient::read_stream`](crate::FileClient::read_stream).
@@ -33,17 +34,26 @@ pub struct FileContent {
 }
 
 pub(super) async fn read(files: &Files, path: &str, options: &ReadOptions) -> Result<FileContent> {
-    files.link.check_open(READ)?;
     check(READ, path)?;
+    read_from(&files.link, files.url_of("content", path), options).await
+}
+
+/// The content at the address that `url` gives.
+pub(crate) async fn read_from(
+    link: &Link,
+    url: impl Future<Output = Result<String>>,
+    options: &ReadOptions,
+) -> Result<FileContent> {
+    link.check_open(READ)?;
     let range = Range::new(READ, options.offset, options.length)?;
     if range.length == Some(0) {
         return Ok(FileContent { data: Bytes::new(), revision: None });
     }
-    let budget = files.link.budget(&options.operation);
+    let budget = link.budget(&options.operation);
     budget
         .run(READ, async {
             let if_revision = options.if_revision.as_deref();
-            let mut content = content::open(files, READ, path, range, if_revision, true, &budget).await?;
+            let mut content = content::open(link, READ, url.await?, range, if_revision, true, &budget).await?;
             if content.size > READ_MAX_BYTES {
                 let message = format!(
                     "there are {} bytes, more than the {READ_MAX_BYTES} of one read; read a range or a stream",

@@ -101,7 +101,8 @@ async fn open_first(
         Some(_) => None,
         None => files.stat(path, options.clone()).await.ok().flatten(),
     };
-    let content = content::open(&files.0, READ_STREAM, path, range, if_revision, false, budget).await?;
+    let url = files.0.url_of("content", path).await?;
+    let content = content::open(&files.0.link, READ_STREAM, url, range, if_revision, false, budget).await?;
     Ok((before, content))
 }
 
@@ -186,7 +187,8 @@ impl ReadStream {
         }
         let rest = Range { offset: self.position, length: Some(self.end - self.position) };
         let revision = self.revision.as_deref();
-        let opened = content::open(&self.files.0, READ_STREAM, &self.path, rest, revision, false, budget).await;
+        let url = self.files.0.url_of("content", &self.path).await?;
+        let opened = content::open(&self.files.0.link, READ_STREAM, url, rest, revision, false, budget).await;
         let content = match opened {
             Ok(content) => content,
             // The file is shorter than it was.

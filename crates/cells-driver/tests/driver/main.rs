@@ -10,6 +10,8 @@ mod broken_replies;
 mod connections;
 mod discovery;
 mod events;
+mod host_contract;
+mod http_transport;
 mod mcp;
 mod mutations;
 mod output;

@@ -1,7 +1,9 @@
 //! One HTTP exchange: headers, retries, budgets, size limits and errors.
 
-use cells_driver::host::HostError;
-use cells_driver::{Cancellation, ErrorKind, OperationOptions, Retry};
+use cells_driver::host::{HostError, HostFuture};
+use cells_driver::{
+    Cancellation, ClientConfig, CredentialResolver, ErrorKind, OperationOptions, Result, Retry, Secret,
+};
 use cells_testkit::fake_host::{FakeHost, FakeReply};
 use serde_json::json;
 
@@ -154,6 +156,35 @@ fn one_budget_holds_from_the_first_byte_to_the_last() {
         assert_eq!((error.kind(), error.operation(), host.requests().len()), (kind, "exports", n_requests), "{case}");
         assert!(host.requests().iter().all(|request| request.is_aborted()), "{case}");
     }
+}
+
+/// A store of secrets that never answers.
+struct Silent;
+
+impl CredentialResolver for Silent {
+    fn resolve(&self, _: &str) -> HostFuture<'static, Result<Secret>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[test]
+fn the_budget_begins_before_the_credential_is_looked_up() {
+    let host = host_of(vec![]);
+    let config = ClientConfig { credential_resolver: Some(Box::new(Silent)), ..ClientConfig::default() };
+    let client = host.client(config);
+    let before_ms = host.now_ms();
+    let error = host.block_on(client.exports(&connection(), within(2_000))).unwrap_err();
+    assert_eq!((error.kind(), error.operation()), (ErrorKind::TimedOut, "exports"));
+    assert_eq!((host.now_ms() - before_ms, host.requests().len()), (2_000, 0));
+}
+
+#[test]
+fn a_post_is_never_sent_again() {
+    let host =
+        host(|request| request.path().ends_with("/stat").then(|| FakeReply::status(503, &json!({"code": "EIO"}))));
+    let error = host.block_on(files(&host).stat("a", OperationOptions::default())).unwrap_err();
+    assert_eq!((error.kind(), error.status()), (ErrorKind::Busy, Some(503)));
+    assert_eq!(sent(&host, "/v1/fs/notes/stat").len(), 1);
 }
 
 #[test]

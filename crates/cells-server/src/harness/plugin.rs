@@ -60,6 +60,13 @@ pub trait HarnessDriver: Send + Sync {
     /// A tool without effect: sessions, history, search, commands. Shapes as in `harness.md` §3–5.
     fn read(&self, tool: &str, arguments: Map<String, Value>) -> BoxFuture<'static, Result<Value, ToolError>>;
 
+    /// What `page`, a reply of `harness_session_read` for this session, proves of mutations that ran when an earlier
+    /// process of the node ended (`cells-0.4.md` §12.1 rule 7). Only for agents whose history names request ids; the
+    /// service checks each proof against what was asked. Default: nothing.
+    fn proofs(&self, _session_id: &str, _page: &Value) -> Vec<Proof> {
+        Vec::new()
+    }
+
     /// A mutation, called at most once for each request id. The value becomes `result` of the receipt.
     ///
     /// `harness_command` returns the `result` of `cells-0.4.md` §5.2 in its inline form, whole text in `output`; where
@@ -82,6 +89,19 @@ pub struct MutationCall {
     pub request_id: RequestId,
     /// All its arguments.
     pub arguments: Map<String, Value>,
+}
+
+/// Evidence in the native history that a mutation happened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Proof {
+    /// Which mutation.
+    pub request_id: RequestId,
+    /// Its tool.
+    pub tool: &'static str,
+    /// Its arguments as the history shows them, without `profileId`, `epoch` and `requestId`.
+    pub arguments: Map<String, Value>,
+    /// The `result` that its receipt would have.
+    pub result: Value,
 }
 
 /// The code of a failed tool, for example `ENOENT`. `EIO` and `ETIMEDOUT` leave the effect of a mutation undetermined.

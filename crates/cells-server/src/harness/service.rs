@@ -191,7 +191,7 @@ impl HarnessService {
             ToolKind::Profiles => Ok(self.profiles(caller.profiles)),
             // Needs no instance: receipts outlive the profile they are for.
             ToolKind::Operation => self.operation(principal, arguments).await,
-            ToolKind::Read => read(&*instance?, tool.name, arguments).await,
+            ToolKind::Read => self.inner.read(instance?, tool.name, arguments).await,
             ToolKind::Seal => self.seal(principal, &*instance?, arguments).await,
             ToolKind::Output => self.output(principal, &*instance?, arguments).await,
             ToolKind::Mutation | ToolKind::PassingMutation => {
@@ -290,6 +290,41 @@ impl Inner {
         found.map(Arc::clone).ok_or(ToolError("ENOENT"))
     }
 
+    async fn read(
+        &self,
+        instance: Arc<Instance>,
+        tool: &'static str,
+        arguments: Arguments,
+    ) -> Result<Value, ToolError> {
+        let session = text(&arguments, "sessionId").map(str::to_owned);
+        let summary = arguments.get("toolDetail") == Some(&json!("summary"));
+        let mut value = guarded(|| instance.driver.read(tool, arguments)).await?;
+        if tool != "harness_session_read" {
+            return Ok(value);
+        }
+        if let Ok(session) = session {
+            value = self.prove(instance, session, value).await?;
+        }
+        if summary {
+            summarise_page(&mut value);
+        }
+        Ok(value)
+    }
+
+    /// Settles what a page of history proves, before the page is shown.
+    async fn prove(&self, instance: Arc<Instance>, session: String, page: Value) -> Result<Value, ToolError> {
+        let receipts = Arc::clone(&self.receipts);
+        let proved = blocking(move || {
+            for proof in instance.driver.proofs(&session, &page) {
+                if let Err(error) = receipts.prove(&instance.id, &proof) {
+                    tracing::warn!(code = error.0, "a proved outcome was not written");
+                }
+            }
+            page
+        });
+        proved.await.ok_or(ToolError("EIO"))
+    }
+
     /// Checks `epoch` and `requestId` of a call that only the current epoch can answer.
     pub(super) fn admissible(&self, principal: &PrincipalId, arguments: &Arguments) -> Result<ReceiptKey, ToolError> {
         if text(arguments, "epoch")? != self.epoch.as_str() {
@@ -298,15 +333,6 @@ impl Inner {
         let request_id = RequestId::new(text(arguments, "requestId")?).map_err(|_| ToolError("EINVAL"))?;
         Ok(ReceiptKey { principal: principal.clone(), request_id })
     }
-}
-
-async fn read(instance: &Instance, tool: &'static str, arguments: Arguments) -> Result<Value, ToolError> {
-    let summary = tool == "harness_session_read" && arguments.get("toolDetail") == Some(&json!("summary"));
-    let mut value = guarded(|| instance.driver.read(tool, arguments)).await?;
-    if summary {
-        summarise_page(&mut value);
-    }
-    Ok(value)
 }
 
 /// The receipt as it stands on the wire (`harness.md` §2.3).

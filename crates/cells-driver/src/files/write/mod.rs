@@ -8,10 +8,11 @@ mod upload;
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use cells_protocol::endpoint::push_query;
 use cells_protocol::error::Outcome;
 use cells_protocol::files::{FileKind, FileStat};
-use cells_protocol::ids::OperationId;
+use cells_protocol::ids::{Alias, OperationId};
 use cells_protocol::json::to_vec;
 use cells_protocol::mutations::{MutateAction, MutateRequest, ReplaceCondition};
 
@@ -22,10 +23,11 @@ pub(super) use receipts::{cancel_operation, operation_status};
 pub(super) use send::{Request, commit};
 pub(super) use settle::settle;
 
-use super::{Files, check};
+use super::{FileClient, Files, check};
 use crate::cancellation::OperationOptions;
 use crate::error::{Error, Result};
 use crate::host::{Callback, Method, Progress};
+use crate::node::Link;
 use crate::transport::{Call, JSON};
 
 /// Writes of one export, where the export allows them; see [`FileStorage::mutations`](crate::FileStorage::mutations).
@@ -223,6 +225,20 @@ impl FileCommitted<Option<FileStat>> {
     }
 }
 
+/// Sends a write of JSON to any route below the export `alias`.
+pub(crate) async fn post_write(
+    link: &Link,
+    alias: Alias,
+    route: &str,
+    body: Bytes,
+    options: FileMutationOptions,
+) -> Result<FileCommitted<Option<FileStat>>> {
+    let call = Call { body: Some(body), ..Call::post(MUTATE, String::new(), JSON, Vec::new()) };
+    let change = FileChange::Other { route: route.to_owned() };
+    let files = FileClient::new(link.clone(), alias).0;
+    commit(&files, Request { call, route: route.to_owned(), content: None, change }, options).await
+}
+
 /// Checks the path of an entry: any but the root of the export.
 pub(super) fn check_entry(operation: &'static str, path: &str) -> Result<()> {
     check(operation, path)?;
@@ -232,7 +248,7 @@ pub(super) fn check_entry(operation: &'static str, path: &str) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn not_started(error: Error) -> Error {
+pub(crate) fn not_started(error: Error) -> Error {
     error.with_outcome(Outcome::NotStarted)
 }
 
@@ -240,3 +256,4 @@ const REPLACE: &str = "replace";
 const MKDIR: &str = "mkdir";
 const RENAME: &str = "rename";
 const REMOVE: &str = "remove";
+const MUTATE: &str = "mutate";

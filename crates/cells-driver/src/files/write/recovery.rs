@@ -70,6 +70,11 @@ pub enum FileChange {
         /// The entry.
         path: String,
     },
+    /// Something that this driver does not know; see [`HttpTransport::mutate`](crate::HttpTransport::mutate).
+    Other {
+        /// Where it was sent, below the export.
+        route: String,
+    },
 }
 
 impl FileRecovery {

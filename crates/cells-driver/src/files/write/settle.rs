@@ -72,7 +72,9 @@ async fn by_looking(
         FileChange::Replace { path, revision, size, sha256 } => (path, revision, size.zip(sha256.as_ref())),
         FileChange::Transaction { path, revision } => (path, revision, None),
         // Somebody else may have made, moved or removed the entry.
-        FileChange::Mkdir { .. } | FileChange::Rename { .. } | FileChange::Remove { .. } => return unknown,
+        FileChange::Mkdir { .. } | FileChange::Rename { .. } | FileChange::Remove { .. } | FileChange::Other { .. } => {
+            return unknown;
+        }
     };
     let Some(stat) = client.stat(path, options.clone()).await? else { return unknown };
     // A revision is never given twice: the file is still the one that was to be replaced.

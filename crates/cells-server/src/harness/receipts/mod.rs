@@ -6,6 +6,7 @@
 
 mod lookup;
 mod open;
+mod prove;
 mod purge;
 #[cfg(test)]
 mod tests;
@@ -135,9 +136,7 @@ impl ReceiptStore {
     /// mutations are refused until then.
     pub(crate) fn finish(&self, key: &ReceiptKey, state: ReceiptState) {
         let state = match state {
-            ReceiptState::Committed(result) if result.len() > RECEIPT_RESULT_MAX_BYTES => {
-                ReceiptState::Committed(TRUNCATED.to_owned())
-            }
+            ReceiptState::Committed(result) => ReceiptState::Committed(bounded(result)),
             other => other,
         };
         let mut inner = self.lock();
@@ -200,6 +199,8 @@ struct Inner {
     broken: bool,
     /// Outcomes that could not be written.
     unsaved: BTreeMap<ReceiptKey, ReceiptState>,
+    /// What ran when an earlier process ended, and is not known to have happened.
+    unproved: prove::Unproved,
     /// Rows of each profile instance in this epoch.
     per_instance: BTreeMap<ProfileId, u64>,
     total: u64,
@@ -281,6 +282,11 @@ impl Inner {
         self.unsaved.clear();
         Ok(())
     }
+}
+
+/// A result as a row keeps it.
+fn bounded(result: String) -> String {
+    if result.len() > RECEIPT_RESULT_MAX_BYTES { TRUNCATED.to_owned() } else { result }
 }
 
 /// Now, as SQLite keeps it.

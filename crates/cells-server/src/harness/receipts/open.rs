@@ -8,7 +8,7 @@ use cells_protocol::ids::{Epoch, ServerId};
 use cells_protocol::limits::RECEIPT_RETENTION_MS;
 use rusqlite::{Transaction, params};
 
-use super::{Inner, NOT_COMMITTED, RESERVED, ReceiptLimits, ReceiptStore, STARTED, UNKNOWN, purge, time};
+use super::{Inner, NOT_COMMITTED, RESERVED, ReceiptLimits, ReceiptStore, STARTED, UNKNOWN, prove, purge, time};
 use crate::receipt_file::{OpenError, connect, create_schema};
 
 impl ReceiptStore {
@@ -32,6 +32,7 @@ impl ReceiptStore {
         let total: i64 = transaction.query_row("SELECT count(*) FROM receipts", [], |row| row.get(0))?;
         transaction.commit()?;
         let inner = Inner {
+            unproved: prove::read_unproved(&connection)?,
             connection,
             broken: false,
             unsaved: BTreeMap::new(),

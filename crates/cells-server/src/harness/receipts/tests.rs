@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use cells_protocol::ids::ServerId;
 
 use super::*;
+use crate::harness::plugin::Proof;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -444,4 +445,66 @@ fn an_outcome_that_cannot_be_written_is_told_and_written_later() {
             assert_eq!(find(&disk.start(2), "a", 1), Ok(expected), "{fault} {heal}");
         }
     }
+}
+
+#[test]
+fn evidence_of_exactly_the_mutation_turns_unknown_into_committed_for_good() {
+    use crate::harness::arguments::identity;
+    use serde_json::json;
+
+    let arguments = |session: &str, prompt: &str| {
+        let value = json!({"sessionId": session, "prompt": prompt});
+        value.as_object().unwrap().clone()
+    };
+    let sent = |id: &str| {
+        let mut all = arguments("s", "go");
+        for (name, value) in [("profileId", "main"), ("epoch", &epoch(1)), ("requestId", id)] {
+            all.insert(name.to_owned(), value.into());
+        }
+        NewReceipt { identity: identity("harness_turn", &all), ..new(id, false) }
+    };
+    let proof = |id: &str, session: &str, prompt: &str| Proof {
+        request_id: RequestId::new(id).unwrap(),
+        tool: "harness_turn",
+        arguments: arguments(session, prompt),
+        result: json!({"turnId": id}),
+    };
+    let disk = Disk::new();
+    let first = disk.start(1);
+    for id in ["proved", "other", "failed", "waited", "twice"] {
+        first.admit(&NewReceipt { waits: id == "waited", ..sent(id) }).unwrap();
+    }
+    let guest = ReceiptKey { principal: PrincipalId::new("guest").unwrap(), ..key("twice") };
+    first.admit(&NewReceipt { key: guest, ..sent("twice") }).unwrap();
+    first.finish(&key("failed"), not_committed("EBUSY"));
+    // What runs now is settled by its own outcome.
+    first.prove(&profile("main"), &proof("proved", "s", "go")).unwrap();
+    assert_eq!(find(&first, "proved", 1), Ok(ReceiptState::Running));
+    drop(first);
+
+    let restarted = || Ok(unknown("HARNESS_RESTARTED"));
+    let second = disk.start(2);
+    for (id, of, session, prompt, expected) in [
+        ("other", "main", "another-session", "go", restarted()),
+        ("other", "main", "s", "another prompt", restarted()),
+        ("other", "plain", "s", "go", restarted()),
+        ("failed", "main", "s", "go", Ok(not_committed("EBUSY"))),
+        ("waited", "main", "s", "go", Ok(not_committed("HARNESS_NOT_STARTED"))),
+        ("twice", "main", "s", "go", restarted()),
+        ("absent", "main", "s", "go", Ok(not_committed("HARNESS_NOT_ADMITTED"))),
+        ("proved", "main", "s", "go", Ok(committed(r#"{"turnId":"proved"}"#))),
+        ("proved", "main", "s", "go", Ok(committed(r#"{"turnId":"proved"}"#))),
+    ] {
+        second.prove(&profile(of), &proof(id, session, prompt)).unwrap();
+        assert_eq!(find(&second, id, 1), expected, "{id} {of} {session} {prompt}");
+    }
+    drop(second);
+    let third = disk.start(3);
+    assert_eq!(find(&third, "proved", 1), Ok(committed(r#"{"turnId":"proved"}"#)));
+    third.execute(FAULTS[0].1).unwrap();
+    assert_eq!(third.prove(&profile("main"), &proof("other", "s", "go")), Err(STORE));
+    assert_eq!(find(&third, "other", 1), restarted());
+    third.execute(FAULTS[0].2).unwrap();
+    third.prove(&profile("main"), &proof("other", "s", "go")).unwrap();
+    assert_eq!(find(&third, "other", 1), Ok(committed(r#"{"turnId":"other"}"#)));
 }

@@ -15,13 +15,14 @@ use tokio_util::task::TaskTracker;
 use super::arguments;
 use super::command::run_action;
 use super::order::Order;
+use super::record::Record;
 use super::script::ReceiptTime;
 use super::session::Session;
 use super::slash::{Slash, catalog};
 use super::store::Store;
 use super::turn::{ProcessEnd, Turn};
 use crate::harness::arguments::{Arguments, text};
-use crate::harness::plugin::{DriverContext, HarnessDriver, MutationCall, ProfileConfig, ToolError};
+use crate::harness::plugin::{DriverContext, HarnessDriver, MutationCall, ProfileConfig, Proof, ToolError};
 use crate::harness::ring::EventRing;
 
 /// The driver of one profile.
@@ -52,6 +53,11 @@ impl HarnessDriver for ScriptedDriver {
     fn read(&self, tool: &str, arguments: Arguments) -> BoxFuture<'static, Result<Value, ToolError>> {
         let (agent, tool) = (Arc::clone(&self.0), tool.to_owned());
         Box::pin(async move { agent.read(&tool, &arguments).await })
+    }
+
+    fn proofs(&self, session_id: &str, page: &Value) -> Vec<Proof> {
+        let turns = page.get("turns").and_then(Value::as_array);
+        turns.into_iter().flatten().filter_map(|turn| proof(session_id, turn)).collect()
     }
 
     fn execute(&self, call: MutationCall) -> BoxFuture<'static, Result<Value, ToolError>> {
@@ -330,6 +336,22 @@ impl Agent {
         };
         self.sessions.get_or_try_init(load).await
     }
+}
+
+/// The request of a turn that a prompt started. The id of the turn is that of the request, and the prompt stands in its
+/// user message as it was sent.
+fn proof(session_id: &str, turn: &Value) -> Option<Proof> {
+    let request_id = RequestId::new(turn.get("id")?.as_str()?).ok()?;
+    let mut items = turn.get("items")?.as_array()?.iter().filter_map(Value::as_object);
+    let message = items.find(|item| Record::is_user_message(item))?;
+    if message.get("contentItemKinds")?.get(0)? != "prompt" {
+        return None;
+    }
+    let prompt = message.get("content")?.get(0)?.get("text")?;
+    let arguments = [("sessionId", session_id.into()), ("prompt", prompt.clone())];
+    let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let result = json!({"turnId": request_id});
+    Some(Proof { request_id, tool: "harness_turn", arguments, result })
 }
 
 /// A position in a list: when the session before it was updated, and its id.
