@@ -1,5 +1,6 @@
 //! A small scripted node, and shorthands that the tests share.
 
+use cells_driver::host::MaybeSend;
 use cells_driver::{
     Client, Connection, FileClient, FileConnection, FileStorage, HarnessClient, NativeId, OperationOptions, ProfileId,
     Secret, WorkspaceId,
@@ -11,7 +12,7 @@ pub(crate) const EPOCH: &str = "0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f
 pub(crate) const RING: &str = "0123456789abcdef0123456789abcdef";
 
 /// A host whose requests go to `handler`, and to [`answer`] where that has nothing to say.
-pub(crate) fn host(mut handler: impl FnMut(&FakeRequest) -> Option<FakeReply> + Send + 'static) -> FakeHost {
+pub(crate) fn host(mut handler: impl FnMut(&FakeRequest) -> Option<FakeReply> + MaybeSend + 'static) -> FakeHost {
     FakeHost::new(move |request| handler(request).unwrap_or_else(|| answer(request)))
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
+use cells_driver::host::MaybeSend;
 use cells_driver::{
     Cancellation, Connection, Error, ErrorKind, ExecOptions, OperationOptions, Outcome, OutputStream, ProcessExit,
     ProcessMount, ProcessSession, ProcessSpec, Result,
@@ -55,7 +56,7 @@ fn ask(request: &FakeRequest) -> Option<Ask> {
 }
 
 /// A node whose processes do what `script` says; without live output.
-fn node(mut script: impl FnMut(Ask, &FakeRequest) -> FakeReply + Send + 'static) -> FakeHost {
+fn node(mut script: impl FnMut(Ask, &FakeRequest) -> FakeReply + MaybeSend + 'static) -> FakeHost {
     host(move |request| ask(request).map(|what| script(what, request)))
 }
 

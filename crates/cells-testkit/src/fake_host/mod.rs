@@ -22,7 +22,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::{Bytes, BytesMut};
 use cells_driver::host::{
-    Host, HostError, HostFuture, HttpRequest, HttpResponse, Method, PlatformContent, RequestBody,
+    Host, HostError, HostFuture, HttpRequest, HttpResponse, MaybeSend, Method, PlatformContent, RequestBody,
 };
 use cells_driver::{Client, ClientConfig, Run};
 use futures::StreamExt;
@@ -59,7 +59,7 @@ type Handler = Box<dyn FnMut(&FakeRequest) -> FakeReply>;
 
 impl FakeHost {
     /// A host whose requests are answered by `handler`.
-    pub fn new(handler: impl FnMut(&FakeRequest) -> FakeReply + Send + 'static) -> Self {
+    pub fn new(handler: impl FnMut(&FakeRequest) -> FakeReply + MaybeSend + 'static) -> Self {
         Self(Arc::new(Shared {
             clock: Clock::default(),
             handler: Mutex::new(Box::new(handler)),
