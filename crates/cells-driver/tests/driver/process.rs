@@ -240,22 +240,25 @@ fn a_budget_that_is_used_up_or_cancelled_before_sends_nothing() {
 #[test]
 fn a_caller_that_cancels_is_told_when_the_process_is_over() {
     for stage in ["start", "query"] {
-        let (cancel, token) = Cancellation::new();
-        let mut cancel = Some(cancel);
+        let mut is_stuck = false;
         let host = node(move |what, _| match (stage, what) {
-            ("start", Ask::Start) | ("query", Ask::Query) => {
-                if let Some(cancel) = cancel.take() {
-                    cancel.cancel();
-                    return FakeReply::never();
-                }
-                FakeReply::json(&status("cancelled"))
+            ("start", Ask::Start) | ("query", Ask::Query) if !is_stuck => {
+                is_stuck = true;
+                FakeReply::never()
             }
             (_, Ask::Cancel | Ask::Start) => FakeReply::json(&status("running")),
             _ => FakeReply::json(&status("cancelled")),
         });
         let session = session(&host);
+        let (cancel, token) = Cancellation::new();
         let options = ExecOptions { cancel: Some(token), ..ExecOptions::default() };
-        let error = exec(&host, &session, options).unwrap_err();
+        let args = Vec::new();
+        let cancel_later = async {
+            cells_driver::host::Host::sleep(&host, 150).await;
+            cancel.cancel();
+        };
+        let (ended, ()) = host.block_on(async { futures::join!(session.exec("sleep", &args, options), cancel_later) });
+        let error = ended.unwrap_err();
         assert_eq!(how(&error), (ErrorKind::Cancelled, Some(Outcome::Partial), true), "{stage}: {error}");
         assert!(host.requests().iter().any(|request| request.is_aborted()), "the request is given up");
         assert!(asked(&host).ends_with(&[Ask::Cancel, Ask::Query]), "{stage}: {:?}", asked(&host));
