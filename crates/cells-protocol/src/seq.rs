@@ -145,7 +145,8 @@ impl SeqEntry {
     }
 }
 
-fn is_key(key: &str) -> bool {
+/// Whether this can be a key: 1 to 1,024 bytes without NUL.
+pub fn is_key(key: &str) -> bool {
     (1..=SEQ_KEY_MAX_BYTES).contains(&key.len()) && !key.contains('\0')
 }
 

@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use cells_protocol::capabilities::{
     ExecutionModel, Export, Exports, FileCapabilities, HarnessEndpoint, PathModel, ProcessCapabilities,
-    ProcessOutputCapabilities, ReadOnlyEnforcement, ServerCapabilities, SyncCapabilities, TerminalCapabilities,
-    WorkspaceConsistency,
+    ProcessOutputCapabilities, ReadOnlyEnforcement, SeqCapabilities, ServerCapabilities, SyncCapabilities,
+    TerminalCapabilities, WorkspaceConsistency,
 };
 use cells_protocol::discovery::ReceiptsAnnouncement;
 use cells_protocol::mcp::PROTOCOL_VERSION;
@@ -29,7 +29,7 @@ pub(super) async fn capabilities(
             read: aliases().any(|alias| principal.access(alias).is_some()),
             write: aliases().any(|alias| principal.may_write(alias).is_ok()),
             receipts: Some(ReceiptsAnnouncement { version: 1, durable: true }),
-            ..FileCapabilities::default()
+            seq: Some(SeqCapabilities { version: 1, sqlite: true, transaction_scope: Some("file".to_owned()) }),
         },
         sync: SyncCapabilities { push: false, protocol_version: None, discovery: None },
         process: ProcessCapabilities {

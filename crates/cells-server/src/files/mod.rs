@@ -1,4 +1,4 @@
-//! Files over HTTP: capabilities, exports, stat, listings, content and writes (`files-http.md` §1–5).
+//! Files over HTTP: capabilities, exports, stat, listings, content, writes and SeqFiles (`files-http.md` §1–5, 7).
 
 pub(crate) mod confine;
 mod content;
@@ -11,6 +11,7 @@ pub(crate) mod operations;
 mod put;
 mod range;
 mod revision;
+mod seq;
 pub(crate) mod staging;
 mod stat;
 pub(crate) mod steps;
@@ -74,6 +75,8 @@ pub(crate) fn router() -> Router<AppState> {
         .route("/v1/fs/{alias}/mutate", post(mutate::mutate))
         .route("/v1/fs/{alias}/operations/{id}", get(operations::status))
         .route("/v1/fs/{alias}/operations/{id}/cancel", post(operations::cancel))
+        .route("/v1/fs/{alias}/seq/snapshot", post(seq::snapshot))
+        .route("/v1/fs/{alias}/seq/transaction", post(seq::transaction))
         .layer(DefaultBodyLimit::max(JSON_REQUEST_MAX_BYTES))
 }
 

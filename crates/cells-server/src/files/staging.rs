@@ -80,7 +80,6 @@ impl Staging {
 }
 
 /// Stages `bytes` and gives them their name, if the condition holds. An error says that nothing changed. Blocks.
-#[expect(dead_code, reason = "SeqFiles publish with it")]
 pub(crate) fn replace_from_bytes(
     operation: &Operation,
     path: &ExportPath,

@@ -25,7 +25,7 @@ async fn capabilities_describe_the_node() {
             "version": 1,
             "serverId": "desk-1",
             "processEpoch": null,
-            "files": { "read": true, "write": true, "receipts": { "version": 1, "durable": true } },
+            "files": { "read": true, "write": true, "seq": { "version": 1, "sqlite": true, "transactionScope": "file" }, "receipts": { "version": 1, "durable": true } },
             "sync": { "push": false, "protocolVersion": null, "discovery": null },
             "process": { "exec": false },
             "terminal": { "pty": false },
@@ -50,7 +50,7 @@ async fn writing_is_announced_only_with_a_writable_export() {
     let document = Reply::of(node.get("/v1/capabilities")).await.json();
     assert_eq!(
         document["files"],
-        json!({ "read": true, "write": false, "receipts": { "version": 1, "durable": true } })
+        json!({ "read": true, "write": false, "seq": { "version": 1, "sqlite": true, "transactionScope": "file" }, "receipts": { "version": 1, "durable": true } })
     );
 }
 

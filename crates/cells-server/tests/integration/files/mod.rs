@@ -6,4 +6,5 @@ mod deadline;
 mod discovery;
 mod entries;
 mod malformed;
+mod seq;
 mod stat;
