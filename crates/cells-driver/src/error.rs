@@ -5,10 +5,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use cells_protocol::error::{ErrorKind, Outcome};
+use cells_protocol::file_recovery::FileRecovery;
 use cells_protocol::ids::{OperationId, RequestId};
 use cells_protocol::receipts::Recovery;
-
-use crate::files::FileRecovery;
 
 /// What every fallible function of the driver returns.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -43,8 +43,8 @@ pub use config::{ClientConfig, Connection, FileConnection};
 pub use credentials::{CredentialResolver, CredentialRestore, Secret};
 pub use error::{Error, Result, Retry};
 pub use files::{
-    FileChange, FileClient, FileCommitted, FileContent, FileMutationOptions, FileMutations, FileRecovery, FileStorage,
-    ReadOptions, ReadStream, SeqClient, StatFuture, Upload,
+    FileClient, FileCommitted, FileContent, FileMutationOptions, FileMutations, FileStorage, ReadOptions, ReadStream,
+    SeqClient, StatFuture, Upload,
 };
 pub use harness::{
     Committed, EventSnapshot, HarnessClient, HistoryOptions, ListOptions, MutationOptions, OutputLoadOptions,
@@ -65,6 +65,7 @@ pub use cells_protocol::discovery::{CellsDescriptor, DiscoveryDocument, EventsAn
 pub use cells_protocol::error::{ErrorKind, Outcome};
 pub use cells_protocol::events::{EventCursor, HarnessEvent, NativeMessage};
 pub use cells_protocol::file_receipts::FileReceipt;
+pub use cells_protocol::file_recovery::{FileChange, FileRecovery};
 pub use cells_protocol::files::{EntriesPage, FileEntry, FileKind, FileStat};
 pub use cells_protocol::harness::{
     AttachmentKind, HarnessCapabilities, HistoryPage, Profile, Profiles, Session, SessionInfo, SessionPage, Turn,

@@ -24,6 +24,7 @@ pub mod discovery;
 pub mod commands;
 pub mod events;
 pub mod file_receipts;
+pub mod file_recovery;
 pub mod files;
 pub mod harness;
 pub mod mcp;

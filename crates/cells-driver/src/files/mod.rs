@@ -22,7 +22,7 @@ pub use seq::SeqClient;
 pub use stat::StatFuture;
 pub use storage::FileStorage;
 pub use stream::ReadStream;
-pub use write::{FileChange, FileCommitted, FileMutationOptions, FileMutations, FileRecovery, Upload};
+pub use write::{FileCommitted, FileMutationOptions, FileMutations, Upload};
 pub(crate) use write::{not_started, post_write};
 
 use crate::cancellation::OperationOptions;

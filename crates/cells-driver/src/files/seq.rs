@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cells_protocol::error::{ErrorKind, Outcome};
+use cells_protocol::file_recovery::FileChange;
 use cells_protocol::files::FileStat;
 use cells_protocol::json::to_vec;
 use cells_protocol::limits::{JSON_REPLY_MAX_BYTES, JSON_REQUEST_MAX_BYTES};
@@ -12,7 +13,7 @@ use cells_protocol::seq::{
 };
 
 use super::Files;
-use super::write::{FileChange, FileCommitted, FileMutationOptions, Request, check_entry, commit, not_started};
+use super::write::{FileCommitted, FileMutationOptions, Request, check_entry, commit, not_started};
 use crate::cancellation::OperationOptions;
 use crate::discovery::parsed;
 use crate::error::{Error, Result};

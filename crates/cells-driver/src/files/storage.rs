@@ -3,9 +3,10 @@
 use cells_protocol::capabilities::Access;
 use cells_protocol::error::ErrorKind;
 use cells_protocol::file_receipts::FileReceipt;
+use cells_protocol::file_recovery::FileRecovery;
 use cells_protocol::ids::{Alias, OperationId};
 
-use super::write::{self, FileMutations, FileRecovery};
+use super::write::{self, FileMutations};
 use super::{FileClient, SeqClient};
 use crate::cancellation::{CancelHandle, OperationOptions};
 use crate::error::{Error, Result};

@@ -1,7 +1,6 @@
 //! Writes: content and names of one export (`files-http.md` §5).
 
 mod receipts;
-mod recovery;
 mod send;
 mod settle;
 mod upload;
@@ -11,12 +10,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cells_protocol::endpoint::push_query;
 use cells_protocol::error::Outcome;
+use cells_protocol::file_recovery::{FileChange, FileRecovery};
 use cells_protocol::files::{FileKind, FileStat};
 use cells_protocol::ids::{Alias, OperationId};
 use cells_protocol::json::to_vec;
 use cells_protocol::mutations::{MutateAction, MutateRequest, ReplaceCondition};
 
-pub use recovery::{FileChange, FileRecovery};
 pub use upload::Upload;
 
 pub(super) use receipts::{cancel_operation, operation_status};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use cells_protocol::error::Outcome;
 use cells_protocol::file_receipts::FileReceipt;
+use cells_protocol::file_recovery::FileRecovery;
 use cells_protocol::ids::OperationId;
 use cells_protocol::limits::{FENCE_MS, MUTATION_REPLY_MAX_BYTES, OPERATION_RETENTION_MS};
 
-use super::FileRecovery;
 use crate::budget::Budget;
 use crate::cancellation::OperationOptions;
 use crate::discovery::parsed;

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use cells_machines::file_writes::{WriteVerdict, classify_write};
 use cells_protocol::error::{Outcome, code_of_body, kind_of_tool_code};
 use cells_protocol::file_receipts::FileReceipt;
+use cells_protocol::file_recovery::{FileChange, FileRecovery};
 use cells_protocol::files::FileStat;
 use cells_protocol::ids::{OperationId, Sha256Hex};
 use cells_protocol::limits::{ERROR_BODY_MAX_BYTES, FENCE_MS, MUTATION_REPLY_MAX_BYTES};
@@ -15,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use super::receipts::{fence, stop};
 use super::upload::{Sending, Upload};
-use super::{FileChange, FileCommitted, FileMutationOptions, FileRecovery, not_started};
+use super::{FileCommitted, FileMutationOptions, not_started};
 use crate::budget::{Budget, cancelled};
 use crate::cancellation::OperationOptions;
 use crate::dispatch::{Gate, GiveUpOnDrop, new_uuid};

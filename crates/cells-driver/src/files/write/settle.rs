@@ -2,12 +2,12 @@
 
 use cells_protocol::error::{ErrorKind, Outcome};
 use cells_protocol::file_receipts::FileReceipt;
+use cells_protocol::file_recovery::{FileChange, FileRecovery};
 use cells_protocol::files::{FileKind, FileStat};
 use cells_protocol::ids::Sha256Hex;
 use sha2::{Digest, Sha256};
 
 use super::receipts::{cancel, ended, is_never_seen, is_running, remembers, status};
-use super::{FileChange, FileRecovery};
 use crate::budget::Budget;
 use crate::cancellation::OperationOptions;
 use crate::error::{Error, Result};
@@ -21,7 +21,10 @@ pub(in crate::files) async fn settle(
 ) -> Result<FileReceipt> {
     let find_out = async {
         client.0.link.check_open(SETTLE)?;
-        recovery.check(SETTLE, &client.0.alias)?;
+        if recovery.alias != client.0.alias {
+            let message = format!("the write was one of the export {}, not of {}", recovery.alias, client.0.alias);
+            return Err(Error::invalid(SETTLE, message));
+        }
         let budget = client.0.link.budget(options);
         budget.run(SETTLE, by_receipt(client, recovery, options, &budget)).await
     };

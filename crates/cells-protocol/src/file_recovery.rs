@@ -1,15 +1,14 @@
 //! What is needed to ask how a write ended.
 
-use cells_protocol::error::ErrorKind;
-use cells_protocol::ids::{Alias, OperationId, ServerId, Sha256Hex};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::error::{Error, Result};
+use crate::ids::{Alias, OperationId, ServerId, Sha256Hex};
+use crate::json::{Malformed, Object, deserialize_by_read};
 
 /// Names one write, and holds what can prove how it ended. Holds no content and no secret.
 ///
-/// It can be stored as JSON, so that another process can ask with [`FileStorage::settle`](crate::FileStorage::settle).
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// It can be stored as JSON, so that another process can ask.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileRecovery {
     /// The write.
@@ -21,14 +20,14 @@ pub struct FileRecovery {
     /// Whether the node said that its receipts survive a restart.
     pub durable: bool,
     /// The epoch of the node's process when the export was opened, if the node said so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub process_epoch: Option<ServerId>,
     /// What was written.
     pub change: FileChange,
 }
 
 /// What a write changes.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum FileChange {
     /// The content of a file.
@@ -36,13 +35,13 @@ pub enum FileChange {
         /// The file.
         path: String,
         /// The revision that it had to have; `None` if it had to be new.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         revision: Option<String>,
         /// Size of the new content, if it was known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         size: Option<u64>,
         /// SHA-256 of the new content, if it was known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         sha256: Option<Sha256Hex>,
     },
     /// Entries of a SeqFile.
@@ -50,7 +49,7 @@ pub enum FileChange {
         /// The SeqFile.
         path: String,
         /// The revision that it had to have; `None` if it had to be new.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(skip_serializing_if = "Option::is_none")]
         revision: Option<String>,
     },
     /// A new directory.
@@ -70,7 +69,7 @@ pub enum FileChange {
         /// The entry.
         path: String,
     },
-    /// Something that this driver does not know; see [`HttpTransport::mutate`](crate::HttpTransport::mutate).
+    /// Something that the driver does not know.
     Other {
         /// Where it was sent, below the export.
         route: String,
@@ -78,15 +77,46 @@ pub enum FileChange {
 }
 
 impl FileRecovery {
-    /// Checks that the write was one of the export `alias`.
-    pub(super) fn check(&self, operation: &'static str, alias: &Alias) -> Result<()> {
-        if self.alias == *alias {
-            return Ok(());
-        }
-        let message = format!("the write was one of the export {}, not of {alias}", self.alias);
-        Err(Error::new(ErrorKind::Invalid, operation, message))
+    /// Reads a stored recovery.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        Ok(Self {
+            operation_id: object.id("operationId")?,
+            alias: object.id("alias")?,
+            sent_at_ms: object.integer("sentAtMs")?,
+            durable: object.boolean("durable")?,
+            process_epoch: object.optional_id("processEpoch")?,
+            change: FileChange::read(&mut object.object("change")?)?,
+        })
     }
 }
+
+impl FileChange {
+    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        let kind = object.string("kind")?;
+        if kind == "other" {
+            return Ok(Self::Other { route: object.string("route")? });
+        }
+        let path = object.string("path")?;
+        Ok(match kind.as_str() {
+            "replace" => Self::Replace {
+                path,
+                revision: object.optional_string("revision")?,
+                size: object.optional_integer("size")?,
+                sha256: object.optional_id("sha256")?,
+            },
+            "transaction" => Self::Transaction { path, revision: object.optional_string("revision")? },
+            "mkdir" => Self::Mkdir { path },
+            "rename" => Self::Rename { path, to: object.string("to")? },
+            "remove" => Self::Remove { path },
+            _ => return Err(object.wrong("kind")),
+        })
+    }
+}
+
+deserialize_by_read!(FileRecovery);
 
 #[cfg(test)]
 mod tests {
@@ -119,6 +149,13 @@ mod tests {
                 FileChange::Rename { path: "a".into(), to: "b".into() },
                 r#"{"kind":"rename","path":"a","to":"b"}"#.to_owned(),
             ),
+            (
+                FileChange::Transaction { path: "a.seq".into(), revision: None },
+                r#"{"kind":"transaction","path":"a.seq"}"#.to_owned(),
+            ),
+            (FileChange::Mkdir { path: "a".into() }, r#"{"kind":"mkdir","path":"a"}"#.to_owned()),
+            (FileChange::Remove { path: "a".into() }, r#"{"kind":"remove","path":"a"}"#.to_owned()),
+            (FileChange::Other { route: "x/y".into() }, r#"{"kind":"other","route":"x/y"}"#.to_owned()),
         ] {
             let recovery = recovery(change);
             let expected = format!(
