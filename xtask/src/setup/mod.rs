@@ -27,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) npm: Result<NpmPackages, Missing>,
     /// Everything that runs in Chromium.
     pub(crate) browser: Result<Browser, Missing>,
+    /// Processes in a sandbox.
+    pub(crate) sandbox: Result<(), Missing>,
 }
 
 /// One line: what is missing, and how to get it.
@@ -56,7 +58,7 @@ impl fmt::Display for Missing {
 /// Only when the machine itself fails, such as a full disk. What cannot be had is in the result.
 pub(crate) fn setup() -> anyhow::Result<Setup> {
     step("C compiler (SQLite and TLS are built from C)", c_compiler)?.ok();
-    step("bubblewrap (the sandbox of processes)", sandbox::bubblewrap)?.ok();
+    let sandbox = step("bubblewrap (the sandbox of processes)", sandbox::bubblewrap)?;
     let toolchain = step("wasm32 std (the npm package is Rust compiled to wasm)", wasm::toolchain)?;
     let bindgen = match &toolchain {
         Ok(_) => step("wasm-bindgen (makes the JavaScript side of the wasm)", wasm::bindgen)?,
@@ -65,7 +67,7 @@ pub(crate) fn setup() -> anyhow::Result<Setup> {
     let npm = step("npm packages (tests, bundlers and types of the npm package)", npm_packages::packages)?;
     let browser = step("Chromium (tests in a browser)", browser::browser)?;
     let wasm = toolchain.and_then(|toolchain| bindgen.map(|tools| WasmTools::new(toolchain, tools)));
-    Ok(Setup { wasm, npm, browser })
+    Ok(Setup { wasm, npm, browser, sandbox })
 }
 
 /// What a step found or did, for its line.

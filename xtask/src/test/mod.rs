@@ -17,7 +17,7 @@ use report::Report;
 pub(crate) fn test() -> anyhow::Result<bool> {
     let mut report = Report::default();
     let setup = report.timed("setup", setup::setup)?;
-    native(&mut report)?;
+    native(&mut report, &setup)?;
     node(&mut report, &setup)?;
     wasm(&mut report, &setup)?;
     Ok(report.finish())
@@ -25,9 +25,13 @@ pub(crate) fn test() -> anyhow::Result<bool> {
 
 /// Builds first, so that the build is a step of its own; that also gives the programs and examples that other suites
 /// start.
-fn native(report: &mut Report) -> anyhow::Result<()> {
+fn native(report: &mut Report, setup: &Setup) -> anyhow::Result<()> {
     if report.suite("native build", &mut shell::cargo(["test", "--workspace", "--locked", "--no-run"]))? {
         report.suite("native", &mut shell::cargo(["test", "--workspace", "--locked", "--no-fail-fast"]))?;
+    }
+    // The tests of processes then use the host alone.
+    if let Err(missing) = &setup.sandbox {
+        report.skip("processes in a sandbox", missing);
     }
     Ok(())
 }
