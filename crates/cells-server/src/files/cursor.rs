@@ -15,8 +15,17 @@ pub(crate) struct CursorKey(Hmac<Sha256>);
 #[derive(Serialize, Deserialize)]
 struct Payload {
     binding: String,
-    last: String,
+    place: Place,
     expires: u64,
+}
+
+/// Where a listing goes on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Place {
+    /// The number of the kept listing.
+    pub(super) listing: u64,
+    /// Only names after this one follow.
+    pub(super) last: String,
 }
 
 impl CursorKey {
@@ -28,16 +37,16 @@ impl CursorKey {
         Self(Hmac::new(key.into()))
     }
 
-    /// The cursor that continues the listing `binding` after the name `last`. `now` is in Unix seconds.
-    pub(crate) fn issue(&self, binding: &str, last: &str, now: u64) -> String {
-        let payload = Payload { binding: binding.to_owned(), last: last.to_owned(), expires: now + CURSOR_LIFETIME_S };
+    /// The cursor that continues the listing `binding` at `place`. `now` is in Unix seconds.
+    pub(crate) fn issue(&self, binding: &str, place: Place, now: u64) -> String {
+        let payload = Payload { binding: binding.to_owned(), place, expires: now + CURSOR_LIFETIME_S };
         let payload = URL_SAFE_NO_PAD.encode(cells_protocol::json::to_vec(&payload));
         let signature = self.0.clone().chain_update(&payload).finalize().into_bytes();
         format!("{payload}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// The name a cursor of the listing `binding` continues after; none for every cursor that is not such a one.
-    pub(crate) fn open(&self, token: &str, binding: &str, now: u64) -> Option<String> {
+    /// Where a cursor of the listing `binding` goes on; none for every cursor that is not such a one.
+    pub(crate) fn open(&self, token: &str, binding: &str, now: u64) -> Option<Place> {
         if token.len() > CURSOR_MAX_BYTES {
             return None;
         }
@@ -45,7 +54,7 @@ impl CursorKey {
         let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
         self.0.clone().chain_update(payload).verify_slice(&signature).ok()?;
         let payload: Payload = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(payload).ok()?).ok()?;
-        (payload.binding == binding && now < payload.expires).then_some(payload.last)
+        (payload.binding == binding && now < payload.expires).then_some(payload.place)
     }
 }
 
@@ -56,13 +65,14 @@ mod tests {
     #[test]
     fn a_cursor_opens_only_its_own_listing_in_its_time() {
         let key = CursorKey::from_bytes(&[7; 64]);
-        let token = key.issue("owner:notes:dir", "näme", 1000);
+        let place = Place { listing: 3, last: "näme".to_owned() };
+        let token = key.issue("owner:notes:dir", place.clone(), 1000);
         let flipped = |at: usize| {
             let mut bytes = token.clone().into_bytes();
             bytes[at] = if bytes[at] == b'A' { b'B' } else { b'A' };
             String::from_utf8(bytes).unwrap()
         };
-        let other_key = CursorKey::from_bytes(&[8; 64]).issue("owner:notes:dir", "näme", 1000);
+        let other_key = CursorKey::from_bytes(&[8; 64]).issue("owner:notes:dir", place.clone(), 1000);
         let dot = token.find('.').unwrap();
         for (what, token, binding, now, expected) in [
             ("fresh", token.clone(), "owner:notes:dir", 1000, true),
@@ -81,7 +91,7 @@ mod tests {
             ("noise", "!!.??".to_owned(), "owner:notes:dir", 1000, false),
         ] {
             let opened = key.open(&token, binding, now);
-            assert_eq!(opened, expected.then(|| "näme".to_owned()), "{what}");
+            assert_eq!(opened, expected.then(|| place.clone()), "{what}");
         }
     }
 }

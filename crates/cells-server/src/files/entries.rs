@@ -1,7 +1,7 @@
 //! `GET /v1/fs/{alias}/entries` (`files-http.md` §4.4).
 
-use std::collections::BinaryHeap;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Json;
@@ -16,7 +16,9 @@ use serde::Deserialize;
 
 use super::admit;
 use super::confine::{ExportPath, kind, stat_child};
+use super::cursor::Place;
 use super::exports::Export;
+use super::listings::Listing;
 use super::revision::file_stat;
 use crate::app::AppState;
 use crate::deadline::Deadline;
@@ -40,58 +42,76 @@ pub(super) async fn entries(
     let deadline = Deadline::start(&headers)?;
     // Neither an id nor an alias holds a colon, so that no two listings have the same binding.
     let binding = format!("{}:{alias}:{}", principal.id(), query.path);
-    let after = match query.cursor {
+    let place = match query.cursor {
         None => None,
         Some(cursor) => Some(app.files.cursors.open(&cursor, &binding, unix_seconds()).ok_or(Refusal::INVALID)?),
     };
     let path = ExportPath::parse(query.path).ok_or(Refusal::INVALID)?;
-    let job = move || Scan { deadline, after }.page(&export, &path);
-    let (entries, more, warnings) = app.files.workers.run(deadline, job).await?;
-    let last = entries.last().filter(|_| more);
-    let next_cursor = last.map(|last| app.files.cursors.issue(&binding, &last.name, unix_seconds()));
-    Ok(Json(EntriesPage { entries, next_cursor, warnings }))
+    let kept = place.as_ref().and_then(|place| {
+        let listing = app.files.listings.find(place.listing, unix_seconds())?;
+        Some((place.listing, listing))
+    });
+    let (kept_id, kept) = kept.unzip();
+    let last = place.map(|place| place.last);
+    let job = move || Reader { deadline, export: &export, path: &path }.page(kept, last.as_deref());
+    let page = app.files.workers.run(deadline, job).await?;
+    let next_cursor = page.next.map(|last| {
+        let listing = kept_id.unwrap_or_else(|| app.files.listings.keep(page.listing, unix_seconds()));
+        app.files.cursors.issue(&binding, Place { listing, last }, unix_seconds())
+    });
+    Ok(Json(EntriesPage { entries: page.entries, next_cursor, warnings: page.warnings }))
 }
 
-/// One pass over a directory, which finds one page.
-struct Scan {
+/// Reads a directory.
+struct Reader<'a> {
     deadline: Deadline,
-    /// Only names after this one.
-    after: Option<String>,
+    export: &'a Export,
+    path: &'a ExportPath,
 }
 
-impl Scan {
-    /// The entries of the page, whether more follow, and the warnings of the whole directory.
-    fn page(&self, export: &Export, path: &ExportPath) -> Result<(Vec<FileEntry>, bool, Vec<String>), Refusal> {
-        let directory = export.root.open_directory(path)?;
-        let mut warnings = Vec::new();
-        let mut names = self.names(&directory, path, &mut warnings)?;
-        let more = names.len() > ENTRIES_PAGE_MAX;
-        names.truncate(ENTRIES_PAGE_MAX);
-        let mut entries = Vec::with_capacity(names.len());
-        for name in names {
+struct Page {
+    listing: Arc<Listing>,
+    entries: Vec<FileEntry>,
+    /// The last name of this page, if more follow.
+    next: Option<String>,
+    warnings: Vec<String>,
+}
+
+impl Reader<'_> {
+    /// The page after `last` of a listing that is kept, or else of one that is read. Names that have vanished are skipped.
+    fn page(&self, kept: Option<Arc<Listing>>, last: Option<&str>) -> Result<Page, Refusal> {
+        let directory = self.export.root.open_directory(self.path)?;
+        let listing = match kept {
+            Some(listing) => listing,
+            None => Arc::new(self.read(&directory)?),
+        };
+        let mut warnings = listing.warnings.clone();
+        let mut entries = Vec::new();
+        let mut next = None;
+        let mut names = listing.after(last).iter().peekable();
+        while let Some(name) = names.next() {
             self.deadline.check()?;
-            match stat_child(directory.as_fd(), &name) {
-                Ok(stat) => match file_stat(&stat, export.is_writable()) {
-                    Some(stat) => entries.push(FileEntry { name, stat }),
+            match stat_child(directory.as_fd(), name) {
+                Ok(stat) => match file_stat(&stat, self.export.is_writable()) {
+                    Some(stat) => entries.push(FileEntry { name: name.to_string(), stat }),
                     None => warnings.push(UNSUPPORTED_NODE.to_owned()),
                 },
-                Err(Errno::NOENT) => {} // removed since it was read
+                Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno.into()),
             }
+            if entries.len() == ENTRIES_PAGE_MAX {
+                next = names.peek().map(|_| name.to_string());
+                break;
+            }
         }
-        Ok((entries, more, warnings))
+        Ok(Page { listing, entries, next, warnings })
     }
 
-    /// The first names after [`Self::after`] in byte order: one page and one more.
-    fn names(
-        &self,
-        directory: &OwnedFd,
-        path: &ExportPath,
-        warnings: &mut Vec<String>,
-    ) -> Result<Vec<String>, Refusal> {
-        let mut first = BinaryHeap::with_capacity(ENTRIES_PAGE_MAX + 2);
+    /// All names of a directory that can be told.
+    fn read(&self, directory: &OwnedFd) -> Result<Listing, Refusal> {
+        let Listing { mut names, mut warnings } = Listing::default();
         let mut seen = 0_usize;
-        let mut child = match path.as_str() {
+        let mut child = match self.path.as_str() {
             "" => String::new(),
             parent => format!("{parent}/"),
         };
@@ -117,22 +137,14 @@ impl Scan {
             child.push_str(name);
             if check_path(&child).is_err() {
                 warnings.push(UNSUPPORTED_NAME.to_owned());
-                continue;
-            }
-            if is_special(directory, name, entry.file_type()) {
+            } else if is_special(directory, name, entry.file_type()) {
                 warnings.push(UNSUPPORTED_NODE.to_owned());
-                continue;
-            }
-            let on_this_page = self.after.as_deref().is_none_or(|after| name > after)
-                && (first.len() <= ENTRIES_PAGE_MAX || first.peek().is_some_and(|last: &String| name < last.as_str()));
-            if on_this_page {
-                first.push(name.to_owned());
-                if first.len() > ENTRIES_PAGE_MAX + 1 {
-                    first.pop();
-                }
+            } else {
+                names.push(Box::from(name));
             }
         }
-        Ok(first.into_sorted_vec())
+        names.sort_unstable();
+        Ok(Listing { names, warnings })
     }
 }
 

@@ -6,6 +6,7 @@ mod cursor;
 mod discovery;
 mod entries;
 mod exports;
+mod listings;
 mod mutate;
 pub(crate) mod operations;
 mod put;
@@ -31,6 +32,7 @@ use cells_protocol::limits::JSON_REQUEST_MAX_BYTES;
 pub(crate) use self::exports::{Export, Exports, check_state_outside, open_all};
 
 use self::cursor::CursorKey;
+use self::listings::Listings;
 use self::operations::Operations;
 use self::steps::Steps;
 use self::workers::Workers;
@@ -45,6 +47,7 @@ pub(crate) struct Files {
     pub(crate) operations: Arc<Operations>,
     workers: Workers,
     cursors: CursorKey,
+    listings: Listings,
 }
 
 impl Files {
@@ -53,7 +56,7 @@ impl Files {
         let workers = Workers::new();
         let operations = Operations::open(state, server_id, &exports, workers.clone(), steps)
             .map_err(|error| ServeError::Config(error.to_string()))?;
-        Ok(Self { exports, workers, cursors: CursorKey::new()?, operations })
+        Ok(Self { exports, workers, cursors: CursorKey::new()?, listings: Listings::default(), operations })
     }
 
     /// Removes in the background what an earlier process staged and left. To be called once.

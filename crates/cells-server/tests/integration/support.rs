@@ -21,7 +21,8 @@ pub(crate) struct TestNode {
     client: Client,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<Result<(), ServeError>>,
-    directory: TempDir,
+    base: PathBuf,
+    _directory: Option<TempDir>,
 }
 
 impl TestNode {
@@ -33,6 +34,15 @@ impl TestNode {
         let directory = tempfile::tempdir().unwrap();
         let mut config = config(&directory);
         change(&mut config);
+        Self::of(config, Some(directory)).await
+    }
+
+    /// A node whose state and exports are below `directory`, which stays when the node is gone.
+    pub(crate) async fn start_in(directory: &TempDir) -> Self {
+        Self { base: directory.path().to_owned(), ..Self::of(config(directory), None).await }
+    }
+
+    async fn of(config: ServeConfig, directory: Option<TempDir>) -> Self {
         let node = Node::bind(config).await.unwrap();
         let endpoint = node.endpoint().to_owned();
         let (stop, stopped) = oneshot::channel::<()>();
@@ -40,12 +50,13 @@ impl TestNode {
             let _ = stopped.await;
         };
         let ended = tokio::spawn(node.run(shutdown));
-        Self { endpoint, client: client(|builder| builder), stop, ended, directory }
+        let base = directory.as_ref().map_or_else(PathBuf::new, |directory| directory.path().to_owned());
+        Self { endpoint, client: client(|builder| builder), stop, ended, base, _directory: directory }
     }
 
     /// A path below the directory that holds both exports.
     pub(crate) fn path(&self, relative: &str) -> PathBuf {
-        self.directory.path().join(relative)
+        self.base.join(relative)
     }
 
     pub(crate) fn endpoint(&self) -> &str {

@@ -8,3 +8,4 @@ mod entries;
 mod malformed;
 mod seq;
 mod stat;
+mod writes;
