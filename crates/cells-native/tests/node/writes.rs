@@ -274,7 +274,7 @@ async fn a_write_whose_caller_is_gone_is_followed_to_its_end() {
 
 #[tokio::test]
 async fn a_seq_file_changes_from_revision_to_revision() {
-    for target in [Target::old().await] {
+    for target in Target::both().await {
         let target = &target;
         let seq = target.storage.seq();
         let none = seq.snapshot("info.seq", OperationOptions::default()).await.unwrap();
