@@ -192,8 +192,14 @@ impl HarnessService {
             // Needs no instance: receipts outlive the profile they are for.
             ToolKind::Operation => self.operation(principal, arguments).await,
             ToolKind::Read => self.inner.read(instance?, tool.name, arguments).await,
-            ToolKind::Seal => self.seal(principal, &*instance?, arguments).await,
-            ToolKind::Output => self.output(principal, &*instance?, arguments).await,
+            ToolKind::Seal => {
+                let instance = instance?;
+                self.seal(&instance, self.inner.admissible(principal, &arguments)?).await
+            }
+            ToolKind::Output => {
+                let instance = instance?;
+                self.output(&instance, self.inner.admissible(principal, &arguments)?, &arguments).await
+            }
             ToolKind::Mutation | ToolKind::PassingMutation => {
                 self.inner.mutate(principal, instance?, tool, arguments).await
             }
@@ -243,26 +249,14 @@ impl HarnessService {
         found.await.unwrap_or(Err(ToolError("EIO")))
     }
 
-    async fn seal(
-        &self,
-        principal: &PrincipalId,
-        instance: &Instance,
-        arguments: Arguments,
-    ) -> Result<Value, ToolError> {
-        let key = self.inner.admissible(principal, &arguments)?;
+    async fn seal(&self, instance: &Instance, key: ReceiptKey) -> Result<Value, ToolError> {
         let (receipts, profile) = (Arc::clone(&self.inner.receipts), instance.id.clone());
         let sealed = blocking(move || Ok(receipt(key.request_id.as_str(), receipts.seal(&key, &profile)?)));
         sealed.await.unwrap_or(Err(ToolError("EIO")))
     }
 
-    async fn output(
-        &self,
-        principal: &PrincipalId,
-        instance: &Instance,
-        arguments: Arguments,
-    ) -> Result<Value, ToolError> {
-        let key = self.inner.admissible(principal, &arguments)?;
-        let (offset, limit) = (integer(&arguments, "offset")?, integer(&arguments, "limit")?);
+    async fn output(&self, instance: &Instance, key: ReceiptKey, arguments: &Arguments) -> Result<Value, ToolError> {
+        let (offset, limit) = (integer(arguments, "offset")?, integer(arguments, "limit")?);
         let (outputs, profile) = (Arc::clone(&self.inner.outputs), instance.id.clone());
         let page = blocking(move || {
             let page = outputs.page(&key, &profile, offset, limit)?;
