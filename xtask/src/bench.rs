@@ -60,8 +60,15 @@ pub(crate) fn bench() -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// 2,000 small files and one of 256 MiB.
+/// 2,000 small files, one of 256 MiB, and directories of 1,000 and of 100,000 empty files.
 fn make_export(folder: &Path) -> anyhow::Result<()> {
+    for entries in [1_000, 100_000] {
+        let many = folder.join(format!("many-{entries}"));
+        fs::create_dir_all(&many).context("cannot create the export of the bench")?;
+        for number in 0..entries {
+            fs::write(many.join(format!("entry-{number:06}")), "")?;
+        }
+    }
     let tree = folder.join("tree");
     fs::create_dir_all(&tree).context("cannot create the export of the bench")?;
     for number in 0..2_000 {

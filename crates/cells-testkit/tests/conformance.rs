@@ -7,6 +7,7 @@ use std::{fs, future};
 use cells_server::{Credential, Node, Secret, ServeConfig};
 use cells_testkit::{
     conformance::{Sum, Target, run},
+    fault_proxy::{Fault, FaultProxy, Plan, Rule},
     old_node::{OldCredential, OldExport, OldNode, OldNodeOptions},
 };
 use tempfile::TempDir;
@@ -91,7 +92,7 @@ async fn a_still_older_node_is_judged_by_its_files() {
 }
 
 #[tokio::test]
-async fn the_local_node_passes_all_reads() {
+async fn the_local_node_passes_all_that_it_declares() {
     let root = directories();
     fs::create_dir(root.path().join("state")).unwrap();
     let path = |name: &str| root.path().join(name).display().to_string();
@@ -111,9 +112,9 @@ async fn the_local_node_passes_all_reads() {
     let running = tokio::spawn(node.run(async {
         let _ = stopped.await;
     }));
-    let (sum, lines) = judge(&endpoint, None, None).await;
+    let (sum, lines) = judge(&endpoint, None, Some("work")).await;
     assert_eq!(failed(&lines), [""; 0]);
-    assert!(sum.passed >= 20, "{sum}");
+    assert!(sum.passed >= 100, "{sum}");
     assert_untouched(&root);
     drop(stop);
     running.await.unwrap().unwrap();
@@ -127,6 +128,25 @@ async fn without_an_alias_nothing_is_changed() {
     assert_eq!(failed(&lines), [""; 0]);
     assert!(sum.passed >= 20, "{sum}");
     assert!(skipped(&lines).iter().all(|line| line.ends_with("no alias given")), "{lines:#?}");
+    assert_untouched(&root);
+}
+
+#[tokio::test]
+async fn a_node_that_answers_wrongly_fails_and_nothing_is_left() {
+    let root = directories();
+    let node = old_node(&root, |_| {}).await;
+    let proxy = FaultProxy::start(node.address()).await.unwrap();
+    let wrong = |method: &str, path: &str, fault| Rule { method: Some(method.into()), ..Rule::path(path, fault) };
+    proxy.set_plan(Plan::new([
+        wrong("GET", "/v1/fs/work/content", Fault::Corrupt { at: 0, xor: 1 }),
+        wrong("POST", "/v1/fs/work/seq/transaction", Fault::Truncate { at: 9 }),
+    ]));
+    let (sum, lines) = judge(&proxy.url(), None, Some("work")).await;
+    let failed = failed(&lines);
+    for name in ["a range gives its bytes", "create-only refuses what exists", "values are any JSON"] {
+        assert!(failed.iter().any(|line| line.contains(name)), "{name}: {failed:#?}");
+    }
+    assert!(sum.failed < sum.passed && sum.failed == failed.len(), "{sum}");
     assert_untouched(&root);
 }
 

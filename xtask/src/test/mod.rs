@@ -52,6 +52,8 @@ fn node(report: &mut Report, setup: &Setup) -> anyhow::Result<()> {
         node.args(["--test", "--test-reporter=spec"]).args(files);
         node.env("CELLS_BIN", programs.join("cells"))
             .env("CELLS_FAULT_PROXY", programs.join("cells-fault-proxy"))
+            .env("CELLS_FAULT_RUNS", programs.join("cells-fault-runs"))
+            .env("CELLS_OLD_NODE", programs.join("cells-old-node"))
             .env("CELLS_START", programs.join("examples/start"))
             .env("CELLS_TARBALL", &package)
             .envs(chromium.map(|path| ("CHROMIUM", path)));

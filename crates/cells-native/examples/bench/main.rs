@@ -4,6 +4,7 @@
 //! bench CELLS FOLDER REPORT    CELLS: the program; FOLDER: has `export`, gets `native-state`
 //! ```
 
+mod files;
 mod raw;
 
 use std::{
@@ -11,7 +12,7 @@ use std::{
     fs,
     future::Future,
     net::{Ipv4Addr, SocketAddr},
-    path::Path,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -36,7 +37,16 @@ async fn main() -> anyhow::Result<()> {
         anyhow::bail!("see the first lines of this program for its arguments");
     };
     let bench = Bench::start(Path::new(cells), Path::new(folder)).await?;
-    let rows = vec![bench.stat_batch().await?, bench.content_read().await?, bench.command_output().await?];
+    let rows = vec![
+        // First, while this process is small.
+        bench.source_memory().await?,
+        bench.stat_batch().await?,
+        bench.stat_unbatched().await?,
+        bench.list_growth().await?,
+        bench.content_read().await?,
+        bench.put().await?,
+        bench.command_output().await?,
+    ];
     fs::write(report, serde_json::to_vec(&rows)?).context("cannot write the report")
 }
 
@@ -44,6 +54,7 @@ struct Bench {
     node: LocalNode,
     client: Client,
     raw: Raw,
+    folder: PathBuf,
 }
 
 impl Bench {
@@ -63,7 +74,7 @@ impl Bench {
         let raw = Raw::new(&node, &api_key)?;
         let client = cells_native::spawn(ClientConfig::default())?;
         client.set_credential("bench", Secret::new(api_key));
-        Ok(Bench { node, client, raw })
+        Ok(Bench { node, client, raw, folder: folder.to_owned() })
     }
 
     fn connection(&self, endpoint: &str) -> Connection {

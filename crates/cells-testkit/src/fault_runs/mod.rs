@@ -185,7 +185,7 @@ impl fmt::Display for FaultRun {
 }
 
 /// Every request body and reply body of a mutation is longer.
-pub const SHORT_BODY_BYTES: u64 = 20;
+pub const SHORT_BODY_BYTES: u64 = 32;
 /// Longer than any caller waits.
 const HELD_BACK_MS: u64 = 600_000;
 
