@@ -27,6 +27,7 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use hyper_util::rt::TokioIo;
@@ -153,11 +154,9 @@ struct State {
 }
 
 /// Serves connections while the port is open; owns them, so that closing the port also ends them.
-async fn accept(first: TcpListener, shared: Arc<Shared>) {
+async fn accept(mut listener: TcpListener, shared: Arc<Shared>) {
     let mut listening = shared.listening.subscribe();
-    let mut listener = Some(first);
     loop {
-        let Some(open) = listener.take().or_else(|| bind_again(shared.address)) else { return };
         shared.open.send_replace(true);
         let mut connections = JoinSet::new();
         while *listening.borrow_and_update() {
@@ -165,7 +164,7 @@ async fn accept(first: TcpListener, shared: Arc<Shared>) {
                 biased;
                 changed = listening.changed() => if changed.is_err() { return },
                 Some(_) = connections.join_next() => {}
-                accepted = open.accept() => if let Ok((stream, _)) = accepted {
+                accepted = listener.accept() => if let Ok((stream, _)) = accepted {
                     let wire = Arc::new(Wire::default());
                     let io = TokioIo::new(WireStream::new(stream, wire.clone()));
                     connections.spawn(forward::serve(io, wire, shared.clone()));
@@ -173,17 +172,31 @@ async fn accept(first: TcpListener, shared: Arc<Shared>) {
             }
         }
         connections.shutdown().await;
-        drop(open);
+        drop(listener);
+        let reserved = reserve(shared.address).await;
         shared.open.send_replace(false);
         if listening.wait_for(|open| *open).await.is_err() {
             return;
         }
+        let Ok(again) = reserved.listen(1_024) else { return };
+        listener = again;
     }
 }
 
-fn bind_again(address: SocketAddr) -> Option<TcpListener> {
-    let socket = TcpSocket::new_v4().ok()?;
-    socket.set_reuseaddr(true).ok()?;
-    socket.bind(address).ok()?;
-    socket.listen(1024).ok()
+/// Keeps the port from everybody else. A socket that does not listen refuses every connection.
+async fn reserve(address: SocketAddr) -> TcpSocket {
+    loop {
+        let bound = TcpSocket::new_v4().and_then(|socket| {
+            socket.set_reuseaddr(true)?;
+            socket.bind(address)?;
+            Ok(socket)
+        });
+        match bound {
+            Ok(socket) => return socket,
+            // Somebody took it in between, as the port of a connection that will not last.
+            Err(_) => tokio::time::sleep(RESERVE_PAUSE).await,
+        }
+    }
 }
+
+const RESERVE_PAUSE: Duration = Duration::from_millis(5);
