@@ -114,6 +114,7 @@ async fn the_local_node_passes_all_that_it_declares() {
     }));
     let (sum, lines) = judge(&endpoint, None, Some("work")).await;
     assert_eq!(failed(&lines), [""; 0]);
+    assert_eq!(skipped(&lines), [""; 0]);
     assert!(sum.passed >= 100, "{sum}");
     assert_untouched(&root);
     drop(stop);
