@@ -80,8 +80,12 @@ async fn a_node_is_checked_and_browsed_before_anything_is_opened() {
     let error = client.check_draft(&connection, wrong, options()).await.unwrap_err();
     assert_eq!((error.kind(), error.status()), (ErrorKind::AccessDenied, Some(401)), "{error}");
     client.check(&connection, options()).await.unwrap();
-    for (path, expected) in [("/", "/library /work"), ("/work", "/work/a /work/b"), ("/work/b", "/work/b/c")] {
+    for (parent, children) in
+        [("", ["library", "work"].as_slice()), ("/work", &["a", "b"]), (&["", "work", "b"].join("/"), &["c"])]
+    {
+        let path = if parent.is_empty() { "/" } else { parent };
         let page = client.browse(&connection, path, None, options()).await.unwrap();
-        assert_eq!((page.paths.join(" ").as_str(), page.next_cursor), (expected, None), "{path}");
+        let expected: Vec<_> = children.iter().map(|child| format!("{parent}/{child}")).collect();
+        assert_eq!((page.paths, page.next_cursor), (expected, None), "{path}");
     }
 }
