@@ -64,7 +64,7 @@ impl Raw {
     pub(crate) async fn put(&self, path: &str, from: &Path) -> anyhow::Result<u64> {
         let file = tokio::fs::File::open(from).await?;
         let size = file.metadata().await?.len();
-        let body = reqwest::Body::wrap_stream(ReaderStream::with_capacity(file, 65_536));
+        let body = reqwest::Body::wrap_stream(ReaderStream::with_capacity(file, 262_144));
         let request = self.http.put(format!("{}/v1/fs/export/content?path={path}", self.endpoint));
         let request = request.bearer_auth(&self.api_key).header("x-operation-id", self.operation_id());
         let request = request.header("if-none-match", "*").header("content-length", size).body(body);
