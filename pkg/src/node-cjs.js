@@ -2,8 +2,9 @@
 // module systems share, so that there is one instance and one of each class; `node.js` is its ESM face.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { createCellsDriver, initSync, setErrorClass } from './cells_driver.js';
+import { CellsDriver, createCellsDriver, FileClient, initSync, setErrorClass } from './cells_driver.js';
 import { CellsError } from './error.js';
+import { gatherStats } from './stat.js';
 
 export { harnessArchiveAllowed } from './harness.js';
 export { CellsError, createCellsDriver, init as default };
@@ -18,3 +19,4 @@ try {
   throw new CellsError('EIO', `cells_driver_bg.wasm could not be loaded: ${advice}`, { operation: 'init', cause });
 }
 setErrorClass(CellsError);
+gatherStats(CellsDriver, FileClient);

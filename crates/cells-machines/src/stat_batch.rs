@@ -136,7 +136,7 @@ impl<E: Clone> StatBatch<E> {
         let mut paths = Vec::new();
         let mut n_bytes = 0;
         let mut request = Request::default();
-        for (path, WaitingPath { subscribers, n_alive }) in waiting.in_order() {
+        for WaitingPath { path, subscribers, n_alive, same_hash_idx: _ } in waiting.paths {
             if n_alive == 0 {
                 continue;
             }
@@ -251,41 +251,48 @@ impl<E: Clone> StatBatch<E> {
     }
 }
 
-/// The calls of the current turn. Each path is stored once, as a key.
+/// The calls of the current turn, by path. Found by hash, because paths of one folder are long and differ at their ends.
 #[derive(Debug, Default)]
 struct Waiting {
-    idx_of_path: BTreeMap<Box<str>, usize>,
+    /// The latest path of each hash.
+    idx_of_hash: BTreeMap<u64, u64>,
     paths: Vec<WaitingPath>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct WaitingPath {
+    path: Box<str>,
+    /// The path before this one with the same hash.
+    same_hash_idx: Option<usize>,
     subscribers: Vec<SubscriberId>,
     n_alive: usize,
 }
 
 impl Waiting {
     fn add(&mut self, path: &str, subscriber: SubscriberId) -> usize {
-        let path_idx = match self.idx_of_path.get(path) {
-            Some(path_idx) => *path_idx,
-            None => {
-                self.idx_of_path.insert(path.into(), self.paths.len());
-                self.paths.push(WaitingPath::default());
-                self.paths.len() - 1
+        let new_idx = self.paths.len();
+        // 64 bits, so that the tree is the one of `IdMap`.
+        let latest_idx = self.idx_of_hash.entry(hash_of(path)).or_insert(new_idx as u64);
+        let same_hash_idx = Some(*latest_idx as usize).filter(|idx| *idx < new_idx);
+        let mut known_idx = same_hash_idx;
+        while let Some(path_idx) = known_idx {
+            let known = &mut self.paths[path_idx];
+            if *known.path == *path {
+                known.subscribers.push(subscriber);
+                known.n_alive += 1;
+                return path_idx;
             }
-        };
-        self.paths[path_idx].subscribers.push(subscriber);
-        self.paths[path_idx].n_alive += 1;
-        path_idx
-    }
-
-    fn in_order(self) -> impl Iterator<Item = (Box<str>, WaitingPath)> {
-        let mut keys: Vec<Box<str>> = vec![Box::default(); self.paths.len()];
-        for (path, path_idx) in self.idx_of_path {
-            keys[path_idx] = path;
+            known_idx = known.same_hash_idx;
         }
-        keys.into_iter().zip(self.paths)
+        *latest_idx = new_idx as u64;
+        self.paths.push(WaitingPath { path: path.into(), same_hash_idx, subscribers: vec![subscriber], n_alive: 1 });
+        new_idx
     }
+}
+
+/// FNV-1a.
+fn hash_of(path: &str) -> u64 {
+    path.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// A request under way: who waits for each of its paths. Those who left stay in the lists and are only counted out, so

@@ -13,7 +13,7 @@ use crate::credentials::JsResolver;
 use crate::error::thrown;
 use crate::files::FileClient;
 use crate::harness::HarnessClient;
-use crate::host::{Turns, WebHost};
+use crate::host::WebHost;
 use crate::promise::{done, promise};
 
 /// Makes a driver whose work runs on the microtask queue of the page or of Node.
@@ -22,12 +22,11 @@ pub fn create_cells_driver(resolve_credential: &JsValue, fetch: &JsValue) -> Res
     let create = || {
         let resolver = function("resolveCredential", resolve_credential)?;
         let host = WebHost::new(function("fetch", fetch)?);
-        let turns = host.turns();
         let credential_resolver =
             resolver.map(|resolver| Box::new(JsResolver(resolver)) as Box<dyn CredentialResolver>);
         let (client, run) = Client::new(host, ClientConfig { credential_resolver, ..ClientConfig::default() });
         spawn_local(run);
-        Ok(CellsDriver { client, turns })
+        Ok(CellsDriver { client })
     };
     create().map_err(|error| thrown(&error))
 }
@@ -36,7 +35,6 @@ pub fn create_cells_driver(resolve_credential: &JsValue, fetch: &JsValue) -> Res
 #[wasm_bindgen(skip_typescript)]
 pub struct CellsDriver {
     client: Client,
-    turns: Turns,
 }
 
 #[wasm_bindgen]
@@ -114,7 +112,7 @@ impl CellsDriver {
     /// Files of one export.
     pub fn files(&self, target: &JsValue) -> Result<FileClient, JsValue> {
         let files = file_connection("files", target).and_then(|connection| self.client.files(&connection));
-        Ok(FileClient::new(files.map_err(|error| thrown(&error))?, self.turns.clone()))
+        Ok(FileClient::new(files.map_err(|error| thrown(&error))?))
     }
 
     /// Agent sessions.

@@ -1,26 +1,24 @@
 //! Files of one export.
 
 use cells_driver::{Error, ErrorKind, OperationOptions, ReadOptions, Result};
-use js_sys::{Object, Promise, Reflect, Uint8Array};
+use js_sys::{Function, Object, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 
-use crate::convert::{Argument, is_absent, member, to_js};
-use crate::host::Turns;
+use crate::convert::{Argument, member, to_js};
 use crate::promise::{done, promise, promise_with_signal};
 use crate::read_stream::file_stream;
-use crate::stat::{Stats, stat_to_js};
+use crate::stat::{stat_many, stat_to_js};
 
 /// Files of one export.
 #[wasm_bindgen(skip_typescript)]
 pub struct FileClient {
     client: cells_driver::FileClient,
-    stats: Stats,
     closed: std::cell::Cell<bool>,
 }
 
 impl FileClient {
-    pub(crate) fn new(client: cells_driver::FileClient, turns: Turns) -> Self {
-        Self { client, stats: Stats::new(turns), closed: std::cell::Cell::new(false) }
+    pub(crate) fn new(client: cells_driver::FileClient) -> Self {
+        Self { client, closed: std::cell::Cell::new(false) }
     }
 
     fn check_open(&self, operation: &'static str) -> Result<()> {
@@ -36,24 +34,24 @@ impl FileClient {
     /// Attributes of a path, or `null`.
     pub fn stat(&self, path: &JsValue, options: &JsValue) -> Promise {
         const OPERATION: &str = "stat";
-        let alone = is_absent(options);
-        if alone
-            && !self.closed.get()
-            && let Some(promise) = self.stats.shared(path)
-        {
-            return promise;
-        }
-        let checked = || {
+        promise(OPERATION, options, |operation| {
             self.check_open(OPERATION)?;
-            Argument { operation: OPERATION, name: "path" }.string(path)
-        };
-        match checked() {
-            Ok(text) if alone => self.stats.ask(&self.client, path, &text),
-            checked => promise(OPERATION, options, |operation| {
-                let call = self.client.stat(&checked?, operation);
-                Ok(async move { Ok(stat_to_js(call.await?)) })
-            }),
-        }
+            let path = Argument { operation: OPERATION, name: "path" }.string(path)?;
+            let call = self.client.stat(&path, operation);
+            Ok(async move { stat_to_js(call.await?) })
+        })
+    }
+
+    /// Attributes of many paths, for `pkg/src/stat.js`.
+    #[wasm_bindgen(js_name = statMany)]
+    pub fn stat_many(&self, paths: &str, answered: &Function, failed: &Function) {
+        stat_many(&self.client, paths, answered, failed);
+    }
+
+    /// Whether later calls are refused.
+    #[wasm_bindgen(getter, js_name = isClosed)]
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
     }
 
     /// One page of a directory.

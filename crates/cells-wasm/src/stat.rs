@@ -1,109 +1,97 @@
-//! Stat calls without options: thousands of them in one turn are usual, so few of them cross into this program.
+//! Stat calls without options: thousands of them in one turn are usual, so they come together, and their answers leave
+//! together. `pkg/src/stat.js` is the other side.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::rc::Rc;
 
-use cells_driver::{FileClient, FileKind, FileStat, OperationOptions};
-use js_sys::{Function, JsString, Map, Object, Promise};
+use cells_driver::{FileClient, FileKind, FileStat, OperationOptions, Result};
+use js_sys::{Function, Object};
 use wasm_bindgen::prelude::{JsCast, JsValue, wasm_bindgen};
+use wasm_bindgen_futures::spawn_local;
 
+use crate::convert::to_js;
 use crate::error::thrown;
-use crate::host::Turns;
 
-/// The promises of this turn. A path that is asked for again before its batch leaves gets the same promise: its callers
-/// have no signal and no deadline of their own that could tell them apart.
-pub(crate) struct Stats {
-    turns: Turns,
-    turn: Cell<u64>,
-    /// Keyed by the JavaScript strings: looking one up copies nothing.
-    promises: Map,
-}
-
-impl Stats {
-    pub(crate) fn new(turns: Turns) -> Self {
-        Self { turn: Cell::new(turns.now()), turns, promises: Map::new() }
-    }
-
-    /// The promise that somebody else got in this turn.
-    pub(crate) fn shared(&self, path: &JsValue) -> Option<Promise> {
-        if self.turn.replace(self.turns.now()) != self.turns.now() {
-            self.promises.clear();
-            return None;
-        }
-        let promise = self.promises.get(path);
-        if promise.is_undefined() { None } else { Some(promise.unchecked_into()) }
-    }
-
-    /// A new promise for `path`, which is `text`.
-    pub(crate) fn ask(&self, client: &FileClient, path: &JsValue, text: &str) -> Promise {
-        let mut settle = None;
-        let promise = Promise::new(&mut |resolve, reject| settle = Some((resolve, reject)));
-        if let Some((resolve, reject)) = settle {
-            let on_settled = Box::new(move |result: cells_driver::Result<Option<FileStat>>| match result {
-                Ok(stat) => call(&resolve, &stat_to_js(stat)),
-                Err(error) => call(&reject, &thrown(&error)),
-            });
-            client.stat_with(text, OperationOptions::default(), on_settled);
-        }
-        self.promises.set(path, &promise);
-        promise
-    }
-}
-
-/// Attributes as a frozen object, which the callers of a path share.
-pub(crate) fn stat_to_js(stat: Option<FileStat>) -> JsValue {
-    let Some(stat) = stat else { return JsValue::NULL };
-    let object: JsStat = Object::new().unchecked_into();
-    KINDS.with(|[file, directory, symlink]| {
-        object.set_kind(match stat.kind {
-            FileKind::File => file,
-            FileKind::Directory => directory,
-            FileKind::Symlink => symlink,
+/// Asks for every path in `paths`, which stand behind each other with NUL between them.
+///
+/// `answered(numbers, revisions)` gets the answers of one reply: six numbers each (index of the path, kind, size, time of
+/// modification, time of creation, length of the revision), and the revisions behind each other. Kind 0 is a path that
+/// names nothing, the others count as in [`FileKind`]; NaN is a member that is absent. `failed` gets an index and an
+/// error. Each index comes once.
+pub(crate) fn stat_many(client: &FileClient, paths: &str, answered: &Function, failed: &Function) {
+    let answers = Rc::new(Answers { columns: RefCell::default(), answered: answered.clone().unchecked_into() });
+    for (index, path) in paths.split('\0').enumerate() {
+        let (answers, failed) = (Rc::clone(&answers), failed.clone());
+        let on_settled = Box::new(move |result: Result<Option<FileStat>>| match result {
+            Ok(stat) => answers.add(index, stat),
+            Err(error) => failed.unchecked_ref::<Failed>().call(&JsValue::UNDEFINED, index, &thrown(&error)),
         });
-    });
-    // Every number from the wire is at most 2^53 − 1.
-    if let Some(size) = stat.size {
-        object.set_size(size as f64);
+        client.stat_with(path, OperationOptions::default(), on_settled);
     }
-    if let Some(modified_at) = stat.modified_at {
-        object.set_modified_at(modified_at as f64);
-    }
-    if let Some(created_at) = stat.created_at {
-        object.set_created_at(created_at as f64);
-    }
-    if let Some(revision) = &stat.revision {
-        object.set_revision(revision);
-    }
-    Object::freeze(&object).into()
 }
 
-fn call(settle: &Function, value: &JsValue) {
-    settle.unchecked_ref::<Settle>().call(&JsValue::UNDEFINED, value);
+/// Attributes as a frozen object, or `null`.
+pub(crate) fn stat_to_js(stat: Option<FileStat>) -> Result<JsValue> {
+    let Some(stat) = stat else { return Ok(JsValue::NULL) };
+    let stat: Object = to_js(&stat)?.unchecked_into();
+    Ok(Object::freeze(&stat).into())
 }
 
-thread_local! {
-    static KINDS: [JsString; 3] =
-        [FileKind::File, FileKind::Directory, FileKind::Symlink].map(|kind| JsString::from(kind.as_str()));
+/// What came in this turn. JavaScript makes the objects: one call for all of them costs less than one for each member.
+struct Answers {
+    columns: RefCell<Columns>,
+    answered: Answered,
+}
+
+#[derive(Default)]
+struct Columns {
+    numbers: Vec<f64>,
+    revisions: String,
+}
+
+impl Answers {
+    fn add(self: &Rc<Self>, index: usize, stat: Option<FileStat>) {
+        let mut columns = self.columns.borrow_mut();
+        if columns.numbers.is_empty() {
+            let this = Rc::clone(self);
+            // The answers of one reply come one right after the other.
+            spawn_local(async move { this.send() });
+        }
+        let mut row = [index as f64, 0.0, f64::NAN, f64::NAN, f64::NAN, f64::NAN];
+        if let Some(stat) = stat {
+            // Every number from the wire is at most 2^53 − 1.
+            let number = |value: Option<u64>| value.map_or(f64::NAN, |value| value as f64);
+            row[1] = match stat.kind {
+                FileKind::File => 1.0,
+                FileKind::Directory => 2.0,
+                FileKind::Symlink => 3.0,
+            };
+            row[2] = number(stat.size);
+            row[3] = number(stat.modified_at);
+            row[4] = number(stat.created_at);
+            if let Some(revision) = &stat.revision {
+                row[5] = revision.encode_utf16().count() as f64;
+                columns.revisions.push_str(revision);
+            }
+        }
+        columns.numbers.extend_from_slice(&row);
+    }
+
+    fn send(&self) {
+        let Columns { numbers, revisions } = self.columns.take();
+        self.answered.call(&JsValue::UNDEFINED, &numbers, &revisions);
+    }
 }
 
 #[wasm_bindgen]
 extern "C" {
-    /// One of the two functions of a promise, which never throw.
-    type Settle;
-
+    /// Takes what [`Columns`] holds. Never throws.
+    type Answered;
     #[wasm_bindgen(method)]
-    fn call(this: &Settle, this_argument: &JsValue, value: &JsValue);
+    fn call(this: &Answered, this_argument: &JsValue, numbers: &[f64], revisions: &str);
 
-    #[wasm_bindgen(extends = Object)]
-    type JsStat;
-
-    #[wasm_bindgen(method, setter)]
-    fn set_kind(this: &JsStat, kind: &JsString);
-    #[wasm_bindgen(method, setter)]
-    fn set_size(this: &JsStat, size: f64);
-    #[wasm_bindgen(method, setter, js_name = modifiedAt)]
-    fn set_modified_at(this: &JsStat, time_ms: f64);
-    #[wasm_bindgen(method, setter, js_name = createdAt)]
-    fn set_created_at(this: &JsStat, time_ms: f64);
-    #[wasm_bindgen(method, setter)]
-    fn set_revision(this: &JsStat, revision: &str);
+    /// Takes an index and an error. Never throws.
+    type Failed;
+    #[wasm_bindgen(method)]
+    fn call(this: &Failed, this_argument: &JsValue, index: usize, error: &JsValue);
 }

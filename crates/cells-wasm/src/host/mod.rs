@@ -5,9 +5,6 @@ mod fetch;
 mod reads;
 mod timers;
 
-use std::cell::Cell;
-use std::rc::Rc;
-
 use cells_driver::host::{Host, HostError, HostFuture, HttpRequest, HttpResponse};
 use js_sys::{Date, Function, Promise, Uint8Array};
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
@@ -20,30 +17,13 @@ use timers::Timers;
 /// A [`Host`] for browsers, workers and Node.
 pub struct WebHost {
     fetch: Option<Function>,
-    turns: Turns,
     timers: Timers,
 }
 
 impl WebHost {
     /// Sends with `fetch`, called as `fetch(url, init)`; without one, with the global function of that name.
     pub fn new(fetch: Option<Function>) -> Self {
-        Self { fetch, turns: Turns::default(), timers: Timers::new() }
-    }
-
-    /// Counts the turns that the driver saw end.
-    pub(crate) fn turns(&self) -> Turns {
-        self.turns.clone()
-    }
-}
-
-/// A count of the turns that ended. While it stands still, calls join the same batch.
-#[derive(Clone, Default)]
-pub(crate) struct Turns(Rc<Cell<u64>>);
-
-impl Turns {
-    /// How many turns ended.
-    pub(crate) fn now(&self) -> u64 {
-        self.0.get()
+        Self { fetch, timers: Timers::new() }
     }
 }
 
@@ -61,11 +41,9 @@ impl Host for WebHost {
     }
 
     fn turn_end(&self) -> HostFuture<'static, ()> {
-        let turns = self.turns.clone();
-        Box::pin(async move {
+        Box::pin(async {
             // The value does not matter; the wait is one trip through the microtask queue.
             let _ = JsFuture::from(Promise::resolve(&JsValue::UNDEFINED)).await;
-            turns.0.set(turns.now() + 1);
         })
     }
 

@@ -1,0 +1,76 @@
+// Stat calls without options. One turn may hold thousands of them, so they cross into the wasm together, each path once,
+// and the callers of a path share a promise. Calls with options go there one by one and join the same requests.
+
+/** Replaces the methods of the wasm classes that must know of calls that did not cross yet. */
+export function gatherStats(CellsDriver, FileClient) {
+  const { stat, close } = FileClient.prototype;
+  FileClient.prototype.stat = function (path, options) {
+    if (options != null || typeof path !== 'string') return stat.call(this, path, options);
+    let asked = this[ASKED];
+    if (asked === undefined) {
+      if (this.isClosed) return stat.call(this, path); // an error
+      asked = this[ASKED] = new Map();
+      if (clients.push(this) === 1) queueMicrotask(cross);
+    }
+    let call = asked.get(path);
+    if (call === undefined) {
+      if (UNFIT.test(path)) return stat.call(this, path); // an error
+      call = {};
+      call.promise = new Promise((resolve, reject) => {
+        call.resolve = resolve;
+        call.reject = reject;
+      });
+      asked.set(path, call);
+    }
+    return call.promise;
+  };
+  // What was asked before these calls is asked.
+  FileClient.prototype.close = function () {
+    cross();
+    return close.call(this);
+  };
+  const { dispose } = CellsDriver.prototype;
+  CellsDriver.prototype.dispose = function () {
+    cross();
+    return dispose.call(this);
+  };
+}
+
+function cross() {
+  for (const client of clients.splice(0)) {
+    const asked = client[ASKED];
+    client[ASKED] = undefined;
+    const calls = [...asked.values()];
+    client.statMany(
+      [...asked.keys()].join('\0'),
+      (numbers, revisions) => {
+        let end = 0;
+        for (let at = 0; at < numbers.length; at += 6) {
+          const start = end;
+          end += numbers[at + 5] || 0;
+          calls[numbers[at]].resolve(statOf(numbers, at, revisions, start, end));
+        }
+      },
+      (index, error) => calls[index].reject(error),
+    );
+  }
+}
+
+function statOf(numbers, at, revisions, start, end) {
+  if (numbers[at + 1] === 0) return null;
+  const stat = { kind: KINDS[numbers[at + 1]] };
+  if (numbers[at + 2] >= 0) stat.size = numbers[at + 2];
+  if (numbers[at + 3] >= 0) stat.modifiedAt = numbers[at + 3];
+  if (numbers[at + 4] >= 0) stat.createdAt = numbers[at + 4];
+  if (numbers[at + 5] >= 0) stat.revision = revisions.slice(start, end);
+  return Object.freeze(stat);
+}
+
+const KINDS = [null, 'file', 'directory', 'symlink'];
+
+/** The clients with calls that did not cross yet; each has them by path. */
+const clients = [];
+const ASKED = Symbol('asked');
+
+/** NUL, and surrogates that stand alone. */
+const UNFIT = /[\0\ud800-\udfff]/u;
