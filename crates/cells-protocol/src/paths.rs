@@ -52,17 +52,18 @@ pub fn check_path(path: &str) -> Result<(), InvalidPath> {
     if path.starts_with('/') {
         return Err(InvalidPath::Absolute);
     }
-    if path.contains(['\\', '\0']) {
+    // Bytes: a search for characters takes longer than the rest of a stat call.
+    if path.bytes().any(|byte| matches!(byte, b'\\' | b'\0')) {
         return Err(InvalidPath::ForbiddenCharacter);
     }
     if has_drive_prefix(path) {
         return Err(InvalidPath::DrivePrefix);
     }
-    for segment in path.split('/') {
+    for segment in path.as_bytes().split(|byte| *byte == b'/') {
         match segment {
-            "" => return Err(InvalidPath::EmptySegment),
-            "." | ".." => return Err(InvalidPath::DotSegment),
-            name if name.starts_with(STAGING_PREFIX) => return Err(InvalidPath::Reserved),
+            b"" => return Err(InvalidPath::EmptySegment),
+            b"." | b".." => return Err(InvalidPath::DotSegment),
+            name if name.starts_with(STAGING_PREFIX.as_bytes()) => return Err(InvalidPath::Reserved),
             _ => {}
         }
     }
