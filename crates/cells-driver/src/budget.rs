@@ -2,7 +2,7 @@
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use cells_protocol::error::ErrorKind;
 use cells_protocol::limits::DEFAULT_TIMEOUT_MS;
@@ -82,9 +82,19 @@ impl Budget {
 
     /// Runs `work` until it is done or the budget is over. Work that is ready at once costs no timer.
     pub(crate) async fn run<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.run_with(operation, &mut Timer::default(), work).await
+    }
+
+    /// As [`Budget::run`], for one of many pieces of work with a budget each: `timer` was used for those before it.
+    pub(crate) async fn run_with<T>(
+        &self,
+        operation: &'static str,
+        timer: &mut Timer,
+        work: impl Future<Output = Result<T>>,
+    ) -> Result<T> {
         self.check(operation)?;
         let mut work = pin!(work);
-        let mut end = End::new(self, operation);
+        let mut end = End::new(self, operation, timer);
         std::future::poll_fn(|context| match work.as_mut().poll(context) {
             Poll::Ready(result) => Poll::Ready(result),
             Poll::Pending => end.poll(context).map(Err),
@@ -101,16 +111,16 @@ struct End<'a> {
     revoked: Option<Cancelled>,
     closed: Option<Cancelled>,
     cancelled: Option<Cancelled>,
-    sleep: Option<HostFuture<'static, ()>>,
+    timer: &'a mut Timer,
 }
 
 impl<'a> End<'a> {
-    fn new(budget: &'a Budget, operation: &'static str) -> Self {
+    fn new(budget: &'a Budget, operation: &'static str, timer: &'a mut Timer) -> Self {
         let disposed = budget.disposed.cancelled();
         let revoked = budget.revoked.as_ref().map(Cancellation::cancelled);
         let closed = budget.closed.as_ref().map(Cancellation::cancelled);
         let cancelled = budget.cancel.as_ref().map(Cancellation::cancelled);
-        Self { budget, operation, disposed, revoked, closed, cancelled, sleep: None }
+        Self { budget, operation, disposed, revoked, closed, cancelled, timer }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Error> {
@@ -132,8 +142,27 @@ impl<'a> End<'a> {
         if caller {
             return Poll::Ready(cancelled(self.operation));
         }
-        let sleep = self.sleep.get_or_insert_with(|| self.budget.host.sleep(self.budget.remaining_ms()));
-        sleep.as_mut().poll(context).map(|()| timed_out(self.operation))
+        self.timer.poll_over(self.budget, context).map(|()| timed_out(self.operation))
+    }
+}
+
+/// The timer of a budget, with the deadline that it was set for. It can be handed from one budget to a later one, because
+/// setting and clearing a timer is most of what a small piece of work costs: it then goes off too early, and is set again.
+#[derive(Default)]
+pub(crate) struct Timer(Option<(u64, HostFuture<'static, ()>)>);
+
+impl Timer {
+    fn poll_over(&mut self, budget: &Budget, context: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let set = || (budget.deadline_ms, budget.host.sleep(budget.remaining_ms()));
+            let (deadline_ms, sleep) = self.0.get_or_insert_with(set);
+            ready!(sleep.as_mut().poll(context));
+            let is_over = *deadline_ms >= budget.deadline_ms;
+            self.0 = None;
+            if is_over {
+                return Poll::Ready(());
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use cells_protocol::files::FileStat;
 
 use super::content::{self, Content, Range, changed};
 use super::{FileClient, check};
-use crate::budget::Budget;
+use crate::budget::{Budget, Timer};
 use crate::error::{CONNECT, Error, Result};
 use crate::host::{Chunk, HttpBody};
 use crate::transport::{cut_off, host_error};
@@ -54,6 +54,8 @@ pub struct ReadStream {
     skip: u64,
     /// Breaks since the last byte.
     n_breaks: u32,
+    /// The timer of the pieces, while there are more to come.
+    timer: Timer,
     failed: Option<Error>,
 }
 
@@ -83,6 +85,7 @@ pub(super) async fn open(files: &FileClient, path: &str, options: ReadOptions) -
         body: content.body,
         skip: content.skip,
         n_breaks: 0,
+        timer: Timer::default(),
         failed: None,
     })
 }
@@ -125,10 +128,15 @@ impl ReadStream {
             return Err(error.clone());
         }
         let budget = self.files.0.link.budget(&self.options);
-        let result = budget.run(READ_STREAM, self.advance(&budget)).await;
-        if let Err(error) = &result {
-            self.failed = Some(error.clone());
-            self.body = None;
+        let mut timer = std::mem::take(&mut self.timer);
+        let result = budget.run_with(READ_STREAM, &mut timer, self.advance(&budget)).await;
+        match &result {
+            Ok(_) if self.position < self.end => self.timer = timer,
+            Ok(_) => {}
+            Err(error) => {
+                self.failed = Some(error.clone());
+                self.body = None;
+            }
         }
         result
     }

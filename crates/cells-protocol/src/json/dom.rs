@@ -222,7 +222,7 @@ impl<'de> Visitor<'de> for Tree {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Json<'de>, A::Error> {
-        let mut members = Vec::with_capacity(8);
+        let mut members = Vec::new();
         // A name is read as a value, because that can borrow it.
         while let Some((name, value)) = map.next_entry::<Json<'de>, Json<'de>>()? {
             if let Json::String(name) = name {
