@@ -67,7 +67,12 @@ test('capabilities and exports say what the node offers', async () => {
   const driver = stage.driver();
   const capabilities = await driver.capabilities(stage.connection);
   assert.equal(capabilities.serverId, stage.node.serverId);
-  assert.deepEqual(capabilities.files, { read: true, write: true });
+  assert.deepEqual(capabilities.files, {
+    read: true,
+    write: true,
+    seq: { version: 1, sqlite: true, transactionScope: 'file' },
+    receipts: { version: 1, durable: true },
+  });
   assert.deepEqual(await driver.exports(stage.connection), {
     version: 1,
     exports: [{ alias: 'home', access: 'rw', nameSemantics: 'source', strongRevision: true }],

@@ -21,7 +21,7 @@ test('the tarball holds dist, README and licences, one wasm, and nothing else', 
   const listed = (await project.exec('tar', ['-tzf', tarball()])).trim().split('\n').sort();
   const dist = [
     ...['index.js', 'node.js', 'node.cjs', 'node-authorization.js', 'node-harness.js'],
-    ...['error', 'authorization', 'harness', 'cells_driver'].flatMap((name) => [`${name}.js`, `${name}.cjs`]),
+    ...['error', 'authorization', 'harness', 'stat', 'cells_driver'].flatMap((name) => [`${name}.js`, `${name}.cjs`]),
     ...ENTRIES.flatMap((name) => [`${name}.d.ts`, `${name}.d.cts`]),
     'cells_driver_bg.wasm',
   ];

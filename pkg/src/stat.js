@@ -3,18 +3,21 @@
 
 /** Replaces the methods of the wasm classes that must know of calls that did not cross yet. */
 export function gatherStats(CellsDriver, FileClient) {
-  const { stat, close } = FileClient.prototype;
+  const { stat, close, statMany } = FileClient.prototype;
+  const isClosed = Object.getOwnPropertyDescriptor(FileClient.prototype, 'isClosed').get;
+  // Not for callers.
+  delete FileClient.prototype.statMany;
+  delete FileClient.prototype.isClosed;
   FileClient.prototype.stat = function (path, options) {
     if (options != null || typeof path !== 'string') return stat.call(this, path, options);
     let asked = this[ASKED];
-    if (asked === undefined) {
-      if (this.isClosed) return stat.call(this, path); // an error
-      asked = this[ASKED] = new Map();
-      if (clients.push(this) === 1) queueMicrotask(cross);
-    }
-    let call = asked.get(path);
+    let call = asked?.get(path);
     if (call === undefined) {
-      if (UNFIT.test(path)) return stat.call(this, path); // an error
+      if (UNFIT.test(path) || (asked === undefined && isClosed.call(this))) return stat.call(this, path); // an error
+      if (asked === undefined) {
+        asked = this[ASKED] = new Map();
+        if (clients.push({ client: this, statMany }) === 1) queueMicrotask(cross);
+      }
       call = {};
       call.promise = new Promise((resolve, reject) => {
         call.resolve = resolve;
@@ -37,11 +40,12 @@ export function gatherStats(CellsDriver, FileClient) {
 }
 
 function cross() {
-  for (const client of clients.splice(0)) {
+  for (const { client, statMany } of clients.splice(0)) {
     const asked = client[ASKED];
     client[ASKED] = undefined;
     const calls = [...asked.values()];
-    client.statMany(
+    statMany.call(
+      client,
       [...asked.keys()].join('\0'),
       (numbers, revisions) => {
         let end = 0;
