@@ -10,6 +10,8 @@ mod output;
 mod remote_path;
 mod table;
 mod text;
+mod transfer;
+mod writes;
 
 use std::process::ExitCode;
 

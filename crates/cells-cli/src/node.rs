@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cells_native::cells_driver::{
-    Client, ClientConfig, Connection, Epoch, Error, HarnessClient, OperationOptions, OutputRef, Profile, ProfileId,
-    Recovery, RequestId, Secret,
+    Client, ClientConfig, Connection, Epoch, Error, HarnessClient, OperationId, OperationOptions, OutputRef, Profile,
+    ProfileId, Recovery, RequestId, Secret,
 };
 use clap::Args;
 
@@ -158,6 +158,11 @@ impl Node {
     /// The command that gives the whole output behind `reference`.
     pub(crate) fn output_command(&self, reference: &OutputRef, profile_id: &ProfileId) -> String {
         self.command("output", &reference.epoch, &reference.request_id, profile_id)
+    }
+
+    /// The command that waits for the end of a write.
+    pub(crate) fn operation_command(&self, alias: &str, id: &OperationId) -> String {
+        format!("cells op wait {alias} {}{}", quoted(id.as_str()), self.options)
     }
 
     fn command(&self, verb: &str, epoch: &Epoch, request_id: &RequestId, profile_id: &ProfileId) -> String {

@@ -55,7 +55,7 @@ impl Target {
         let is_in_the_way = matches!(&self.place, Place::Stdout(out) if out.is_terminal());
         if !is_in_the_way {
             // Draws only on a terminal.
-            self.progress = ProgressBar::new(total).with_style(style());
+            self.progress = bytes_bar(total);
         }
         self.progress.clone()
     }
@@ -105,7 +105,13 @@ fn open_file(path: &Path) -> io::Result<Place> {
     Ok(Place::File(file, path))
 }
 
-fn failed(path: &Path, error: &io::Error) -> Failure {
+/// A bar towards `total` bytes. It draws only on a terminal.
+pub(crate) fn bytes_bar(total: u64) -> ProgressBar {
+    ProgressBar::new(total).with_style(style())
+}
+
+/// The failure to use the local path `path`.
+pub(crate) fn failed(path: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Failed, format!("{}: {error}", path.display()))
 }
 

@@ -12,6 +12,14 @@ pub(crate) struct RemotePath {
     pub(crate) path: String,
 }
 
+impl RemotePath {
+    /// The entry `name` of this directory.
+    pub(crate) fn child(&self, name: &str) -> Self {
+        let path = if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) };
+        Self { alias: self.alias.clone(), path }
+    }
+}
+
 impl FromStr for RemotePath {
     type Err = String;
 

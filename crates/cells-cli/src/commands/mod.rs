@@ -3,11 +3,18 @@
 mod cat;
 mod completions;
 mod discover;
+mod exec;
 mod exports;
+mod get;
 mod ls;
+mod mkdir;
+mod mv;
+mod op;
 mod output;
+mod put;
 mod receipt;
 mod receipts;
+mod rm;
 mod send;
 mod serve;
 mod sessions;
@@ -31,6 +38,13 @@ pub(crate) enum Command {
     Stat(stat::Stat),
     Ls(ls::Ls),
     Cat(cat::Cat),
+    Get(get::Get),
+    Put(put::Put),
+    Mkdir(mkdir::Mkdir),
+    Mv(mv::Mv),
+    Rm(rm::Rm),
+    Op(op::Op),
+    Exec(exec::Exec),
     Sessions(sessions::Sessions),
     Send(send::Send),
     Output(output::Output),
@@ -49,6 +63,20 @@ impl Command {
             Self::Stat(verb) => client(verb.node.json, verb.run()),
             Self::Ls(verb) => client(verb.node.json, verb.run()),
             Self::Cat(verb) => client(verb.node.json, verb.run()),
+            Self::Get(verb) => client(verb.node.json, verb.run()),
+            Self::Put(verb) => client(verb.node.json, verb.run()),
+            Self::Mkdir(verb) => client(verb.node.json, verb.run()),
+            Self::Mv(verb) => client(verb.node.json, verb.run()),
+            Self::Rm(verb) => client(verb.node.json, verb.run()),
+            Self::Op(verb) => client(verb.json(), verb.run()),
+            // Ctrl-C stops the command; the exit code is the command's.
+            Self::Exec(verb) => block_on(async {
+                let json = verb.node.json;
+                match verb.run().await {
+                    Ok(code) => code,
+                    Err(failure) => told(json, Err(failure)),
+                }
+            }),
             Self::Sessions(verb) => client(verb.node.json, verb.run()),
             // Ctrl-C has a meaning of its own there.
             Self::Send(verb) => block_on(async { told(verb.node.json, verb.run().await) }),

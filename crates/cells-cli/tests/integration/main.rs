@@ -13,3 +13,4 @@ mod lost;
 mod serve;
 mod stage;
 mod terminal;
+mod writes;
