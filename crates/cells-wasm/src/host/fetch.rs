@@ -5,7 +5,7 @@ use std::any::Any;
 use cells_driver::host::{HostError, HttpRequest, HttpResponse, PlatformContent, RequestBody};
 use js_sys::{Function, JSON, Object, Promise, Reflect, Uint8Array};
 use serde_json::Value;
-use wasm_bindgen::prelude::{JsCast, JsValue, wasm_bindgen};
+use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{AbortController, AbortSignal, RequestCache, RequestCredentials, RequestInit, RequestRedirect};
 
