@@ -213,6 +213,7 @@ mod tests {
     fn parse_normalises_and_refuses() {
         for (text, expected) in [
             ("http://127.0.0.1:8787", Ok("http://127.0.0.1:8787/")),
+            ("http://../@", Ok("http://../@")),
             ("https://Node.example:443/a/../b/", Ok("https://node.example/b/")),
             ("http://[::1]:9/mcp", Ok("http://[::1]:9/mcp")),
             ("ftp://node", Err(InvalidEndpoint::Scheme)),
