@@ -452,3 +452,67 @@ async fn a_made_key_that_a_principal_has_too_stops_the_start() {
     assert!(error.to_string().contains("owner and guest have the same API key"), "{error}");
     assert!(!error.to_string().contains(&made) && error.exit_code() == 2, "{error}");
 }
+
+#[tokio::test]
+async fn only_who_may_write_writes_and_only_who_may_run_commands_runs_them() {
+    let node = TestNode::start_with(shared).await;
+    let mkdir = json!({"action": "mkdir", "path": "new"});
+    let seq = json!({"path": "new.seq", "expectedRevision": null, "changes": []});
+    let start = json!({
+        "serverId": "x", "epoch": "x", "requestId": "x", "command": "true", "args": [], "cwd": "/w", "timeoutMs": 1000,
+        "mounts": [{"alias": "open", "path": "", "at": "/w", "access": "rw"}],
+    });
+    let (denied, read_only) = (refusal(403, "EACCES"), refusal(403, "EROFS"));
+    for (who, export, expected) in [
+        (Who::Nobody, "open", &denied),
+        (Who::Nobody, "rw", &denied),
+        (Who::Writer, "open", &read_only),
+        (Who::Reader, "rw", &read_only),
+        (Who::Reader, "open", &denied),
+        (Who::Hashed, "rw", &denied),
+    ] {
+        let authorization = who.authorization();
+        let ask = |method, route: &str, body| node.ask(authorization.as_deref(), method, route, body);
+        let fs = format!("/v1/fs/{export}");
+        for (what, request) in [
+            ("PUT", ask(Method::PUT, &format!("{fs}/content?path=new"), None).header("if-none-match", "*").body("x")),
+            ("mutate", ask(Method::POST, &format!("{fs}/mutate"), Some(&mkdir))),
+            ("seq", ask(Method::POST, &format!("{fs}/seq/transaction"), Some(&seq))),
+        ] {
+            let reply = Reply::of(request.header("x-operation-id", "id")).await;
+            assert_eq!(reply.refusal(), *expected, "{who:?} {export} {what}");
+        }
+    }
+    for who in [Who::Nobody, Who::Writer, Who::Reader] {
+        let authorization = who.authorization();
+        let ask = |method, route: &str, body| node.ask(authorization.as_deref(), method, route, body);
+        for (what, request) in [
+            ("start", ask(Method::POST, "/v1/processes", Some(&start))),
+            ("query", ask(Method::GET, "/v1/processes/x/x", None)),
+            ("cancel", ask(Method::POST, "/v1/processes/x/x/cancel", None)),
+            ("output", ask(Method::GET, "/v1/processes/x/x/output?stdout=0&stderr=0", None)),
+        ] {
+            assert_eq!(Reply::of(request).await.refusal(), denied, "{who:?} {what}");
+        }
+        let capabilities = Reply::of(ask(Method::GET, "/v1/capabilities", None)).await.json();
+        assert_eq!(capabilities["process"]["exec"], false, "{who:?}");
+    }
+    let nobody = |method, route| node.ask(None, method, route, None);
+    for (what, request) in [
+        ("status", nobody(Method::GET, "/v1/fs/open/operations/id")),
+        ("cancel", nobody(Method::POST, "/v1/fs/open/operations/id/cancel")),
+    ] {
+        assert_eq!(Reply::of(request).await.refusal(), denied, "{what}");
+    }
+    // A pin that is not current is refused before anything is claimed.
+    let create = |pinned: bool| {
+        let request = node.ask(Who::Writer.authorization().as_deref(), Method::PUT, "/v1/fs/rw/content?path=new", None);
+        let request = request.header("if-none-match", "*").header("x-operation-id", "pinned").body("x");
+        match pinned {
+            true => request.header("x-fsagent-principal", "writer").header("x-fsagent-principal-revision", "old"),
+            false => request,
+        }
+    };
+    assert_eq!(Reply::of(create(true)).await.refusal(), refusal(409, "AUTHORIZATION_CHANGED"));
+    assert_eq!(Reply::of(create(false)).await.status, 200);
+}
