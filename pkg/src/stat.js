@@ -44,19 +44,23 @@ function cross() {
     const asked = client[ASKED];
     client[ASKED] = undefined;
     const calls = [...asked.values()];
-    statMany.call(
-      client,
-      [...asked.keys()].join('\0'),
-      (numbers, revisions) => {
-        let end = 0;
-        for (let at = 0; at < numbers.length; at += 6) {
-          const start = end;
-          end += numbers[at + 5] || 0;
-          calls[numbers[at]].resolve(statOf(numbers, at, revisions, start, end));
-        }
-      },
-      (index, error) => calls[index].reject(error),
-    );
+    try {
+      statMany.call(
+        client,
+        [...asked.keys()].join('\0'),
+        (numbers, revisions) => {
+          let end = 0;
+          for (let at = 0; at < numbers.length; at += 6) {
+            const start = end;
+            end += numbers[at + 5] || 0;
+            calls[numbers[at]].resolve(statOf(numbers, at, revisions, start, end));
+          }
+        },
+        (index, error) => calls[index].reject(error),
+      );
+    } catch (error) {
+      for (const { reject } of calls) reject(error);
+    }
   }
 }
 

@@ -77,6 +77,7 @@ impl Follow<'_> {
             refusal: None,
             offline_since: None,
             unread_since: None,
+            missed: false,
             outcome: None,
             receipt: Receipt::Awaited,
             command: None,
@@ -137,6 +138,8 @@ struct State<'a> {
     offline_since: Option<Instant>,
     /// Since when history is wanted and cannot be read.
     unread_since: Option<Instant>,
+    /// Events were missed before it was known which turn it is: its history says what they told.
+    missed: bool,
     outcome: Option<Result<(), Failure>>,
     receipt: Receipt,
     /// What an event said of the slash command before its receipt did.

@@ -93,6 +93,13 @@ async fn an_agent_that_dies_ends_its_turn() {
 }
 
 #[tokio::test]
+async fn an_agent_that_starts_again_before_the_receipt_comes_ends_its_turn() {
+    let stage = Stage::new().await;
+    stage.proxy.set_plan(Plan::new([Rule::tool("harness_turn", Fault::DelayReply { ms: 700 })]));
+    stage.check(&[(&["send", "say so\nrestart"], 1, "so\n", "session *cells: the *\n")]).await;
+}
+
+#[tokio::test]
 async fn a_broken_event_stream_is_taken_up_again() {
     let stage = Stage::new().await;
     stage.proxy.set_plan(Plan::new([Rule::path("/v1/events", Fault::Truncate { at: 2000 }).nth(1)]));

@@ -42,6 +42,11 @@ pub(crate) struct Steps(Option<Arc<Hook>>);
 type Hook = dyn Fn(Step) -> Result<(), Errno> + Send + Sync;
 
 impl Steps {
+    #[cfg(test)]
+    pub(crate) fn new(hook: impl Fn(Step) -> Result<(), Errno> + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(hook)))
+    }
+
     /// Ends the node at the first write that comes so far.
     pub(crate) fn kill_at(point: FaultPoint) -> Self {
         let fatal = match point {

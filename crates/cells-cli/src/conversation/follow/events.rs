@@ -20,7 +20,8 @@ impl State<'_> {
             let snapshot = self.subscription.snapshot(self.cursor.as_ref());
             self.observe(&snapshot)?;
             self.withdraw(&snapshot.requests)?;
-            if !snapshot.gap {
+            let is_told = !self.missed || self.conversation.turn_id().is_none();
+            if !snapshot.gap && is_told {
                 for event in &snapshot.events {
                     let shown = self.conversation.handle_event(&event.message);
                     self.show(shown)?;
@@ -64,6 +65,7 @@ impl State<'_> {
             Ok((items, page)) => {
                 let shown = self.conversation.handle_history(&items, &page);
                 self.unread_since = None;
+                self.missed = self.conversation.turn_id().is_none();
                 self.cursor = page.event_cursor.or(newest);
                 self.show(shown)?;
                 Ok(true)

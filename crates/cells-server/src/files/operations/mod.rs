@@ -5,6 +5,8 @@ pub(crate) mod intent;
 mod operation;
 mod routes;
 mod store;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
