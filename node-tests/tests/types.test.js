@@ -50,7 +50,7 @@ test('the members that exist are the members that are declared', async () => {
 
 test('the members of an error are those that are declared', async () => {
   const { CellsError } = await project.import();
-  const error = new CellsError('EIO', 'x', { operation: 'a', outcome: 'unknown', requestId: 'b', operationId: 'c', recovery: {}, remoteCode: 'D', reason: 'E', status: 1, retryAfterMs: 2, cause: 3 });
+  const error = new CellsError('EIO', 'x', { operation: 'a', outcome: 'unknown', requestId: 'b', operationId: 'c', processId: 'd', recovery: {}, remoteCode: 'D', reason: 'E', status: 1, retryAfterMs: 2, cause: 3 });
   const declared = [...declaredMembers('error.d.ts', 'CellsError'), 'cause'].filter((member) => member !== 'name');
   const existing = Object.getOwnPropertyNames(error).filter((member) => !['stack', 'message'].includes(member));
   assert.deepEqual(existing.sort(), declared.sort());

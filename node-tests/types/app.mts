@@ -39,6 +39,9 @@ try {
   const receipt = await harness.operation(recovery);
   if (receipt.outcome === 'unknown') receipt.code?.length;
 } catch (error) {
-  if (error instanceof CellsError && error.code === 'ENOENT' && error.outcome === 'unknown') error.recovery?.epoch.length;
+  if (error instanceof CellsError && error.code === 'ENOENT' && error.outcome === 'unknown' && error.recovery) {
+    if ('requestId' in error.recovery) await harness.operation(error.recovery);
+    else error.recovery.operationId.length;
+  }
 }
 await driver.dispose();

@@ -24,7 +24,8 @@ export type ErrorCode =
  * - `not-committed`: the node proved that it had no effect.
  * - `committed`: it happened.
  * - `partial`: part of it happened.
- * - `unknown`: ask with `HarnessClient.operation`; never send it again.
+ * - `unknown`: hand the error's `recovery` to `HarnessClient.operation` or `FileStorageBackend.settle`, which ask; never
+ *   send it again.
  */
 export type Outcome = 'not-started' | 'not-committed' | 'committed' | 'partial' | 'unknown';
 
@@ -53,6 +54,68 @@ export interface Recovery {
   scope?: Scope;
 }
 
+/**
+ * What another process needs to find out how a write ended. Plain JSON, without content and secrets: store it, send it, and
+ * hand it to `FileStorageBackend.settle`.
+ */
+export interface FileRecovery {
+  /** The identity of the write. */
+  operationId: string;
+  /** The export. */
+  alias: string;
+  /** When it was sent, in Unix milliseconds. */
+  sentAtMs: number;
+  /** Whether the node said that its receipts survive a restart. */
+  durable: boolean;
+  /** The epoch of the node's process when the export was opened, if the node said so. */
+  processEpoch?: string;
+  /** What was written. */
+  change: FileChange;
+}
+
+/** What a write changes. Paths are relative to the export. */
+export type FileChange =
+  | {
+      /** The content of a file. */
+      kind: 'replace';
+      /** The file. */
+      path: string;
+      /** The revision that it had to have; absent if it had to be new. */
+      revision?: string;
+      /** Size of the new content in bytes, if it was known. */
+      size?: number;
+      /** SHA-256 of the new content in hexadecimal, if it was known. */
+      sha256?: string;
+    }
+  | {
+      /** Entries of a SeqFile. */
+      kind: 'transaction';
+      /** The SeqFile. */
+      path: string;
+      /** The revision that it had to have; absent if it had to be new. */
+      revision?: string;
+    }
+  | {
+      /** A new directory, or a removal. */
+      kind: 'mkdir' | 'remove';
+      /** The entry. */
+      path: string;
+    }
+  | {
+      /** Another name. */
+      kind: 'rename';
+      /** The old path. */
+      path: string;
+      /** The new path. */
+      to: string;
+    }
+  | {
+      /** Something that the driver does not know; sent with `HttpTransport.mutate`. */
+      kind: 'other';
+      /** Where it was sent, below the export. */
+      route: string;
+    };
+
 /** The members of a {@link CellsError} beside its code and message. All are optional. */
 export interface CellsErrorDetails {
   /** What was being done, for example `stat`, `connect`, `protocol`, `credential` or `harness_turn`. */
@@ -61,10 +124,15 @@ export interface CellsErrorDetails {
   outcome?: Outcome;
   /** Harness mutations: the identity of the mutation, which is the identity of its receipt. */
   requestId?: string;
-  /** File mutations: the identity of the operation. */
+  /** Writes that were sent: the identity of the write, which is the identity of its receipt. */
   operationId?: string;
-  /** Harness mutations that were sent: what `HarnessClient.operation` needs, also in another process. */
-  recovery?: Recovery;
+  /** Commands: the process that may have begun. */
+  processId?: string;
+  /**
+   * What finds out how a mutation ended, also in another process. Harness mutations that were sent: for
+   * `HarnessClient.operation`. Writes whose outcome is `unknown`: for `FileStorageBackend.settle`.
+   */
+  recovery?: Recovery | FileRecovery;
   /** The node's own code, for example `HARNESS_SESSION_BUSY`. */
   remoteCode?: string;
   /** A detail found by the driver, for example `NOT_INITIALISED` or `NODE_UPGRADE_REQUIRED`. */
@@ -84,7 +152,7 @@ export interface CellsErrorDetails {
  * try {
  *   await harness.turn('main', sessionId, 'hello');
  * } catch (error) {
- *   if (error instanceof CellsError && error.outcome === 'unknown') {
+ *   if (error instanceof CellsError && error.recovery && 'requestId' in error.recovery) {
  *     const receipt = await harness.operation(error.recovery);
  *   }
  * }
@@ -102,10 +170,12 @@ export declare class CellsError extends Error {
   readonly outcome?: Outcome;
   /** Harness mutations: the identity of the mutation. */
   readonly requestId?: string;
-  /** File mutations: the identity of the operation. */
+  /** Writes that were sent: the identity of the write. */
   readonly operationId?: string;
-  /** Harness mutations that were sent: what asking for the receipt needs. */
-  readonly recovery?: Recovery;
+  /** Commands: the process that may have begun. */
+  readonly processId?: string;
+  /** What finds out how a mutation ended; see {@link CellsErrorDetails.recovery}. */
+  readonly recovery?: Recovery | FileRecovery;
   /** The node's own code. */
   readonly remoteCode?: string;
   /** A detail found by the driver. */

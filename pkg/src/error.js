@@ -17,6 +17,7 @@ const DETAILS = [
   'outcome',
   'requestId',
   'operationId',
+  'processId',
   'recovery',
   'remoteCode',
   'reason',

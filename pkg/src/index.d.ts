@@ -3,7 +3,7 @@ import type { FileClient } from './files.js';
 import type { HarnessClient, OperationOptions } from './harness.js';
 
 export { CellsError } from './error.js';
-export type { CellsErrorDetails, ErrorCode, Outcome, Recovery, Scope } from './error.js';
+export type { CellsErrorDetails, ErrorCode, FileChange, FileRecovery, Outcome, Recovery, Scope } from './error.js';
 export type { AuthorizationSnapshot } from './authorization.js';
 export type * from './files.js';
 export type * from './harness.js';

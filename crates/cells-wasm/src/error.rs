@@ -29,7 +29,14 @@ pub(crate) fn error_to_js(error: &Error, outcome: Option<Outcome>, cause: Option
     if let Some(request_id) = error.request_id() {
         set("requestId", request_id.as_str().into());
     }
-    if let Some(Ok(recovery)) = error.recovery().map(to_js) {
+    if let Some(operation_id) = error.operation_id() {
+        set("operationId", operation_id.as_str().into());
+    }
+    if let Some(process_id) = error.process_id() {
+        set("processId", process_id.as_str().into());
+    }
+    let of_write = || error.file_recovery().map(to_js);
+    if let Some(Ok(recovery)) = error.recovery().map(to_js).or_else(of_write) {
         set("recovery", recovery);
     }
     if let Some(code) = error.remote_code() {
