@@ -106,12 +106,13 @@ async fn what_is_left_in_the_background_ends_with_its_command() {
 async fn a_pipe_that_stays_open_costs_its_stream_only() {
     // Without its mark a daemon cannot be found; a sandbox needs none.
     let node = ProcessNode::start(Execution::Host).await;
-    let script = "env -i setsid sh -c 'exec 2>/dev/null; while [ ! -e stop ]; do sleep 0.05; done' & sleep 0.2; \
-                  echo lost; echo kept >&2";
+    // It lives as long as the file `keep`, which goes away with the test, however that ends.
+    std::fs::write(node.node.path("rw/keep"), "").unwrap();
+    let script = "env -i setsid sh -c 'exec 2>/dev/null; : >ready; while [ -e keep ]; do sleep 0.05; done' & \
+                  while [ ! -e ready ]; do sleep 0.01; done; echo lost; echo kept >&2";
     let status = node.run(&node.shell(script)).await;
     let expected = json!({ "state": "exited", "stdout": "", "stderr": "kept\n", "code": 0, "error": null,
         "truncated": true });
-    std::fs::write(node.node.path("rw/stop"), "").unwrap();
     assert_eq!(status, expected);
 }
 
