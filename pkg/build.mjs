@@ -12,8 +12,8 @@ const here = import.meta.dirname;
 const root = dirname(here);
 const { transformSync } = createRequire(join(root, 'node-tests', 'package.json'))('esbuild');
 
-const COMMON_JS = { 'node-cjs': 'node', error: 'error', authorization: 'authorization', harness: 'harness', stat: 'stat' };
-const BROWSER_LOADS = ['index.js', 'error.js', 'harness.js', 'stat.js', 'cells_driver.js', 'cells_driver_bg.wasm'];
+const COMMON_JS = { 'node-cjs': 'node', error: 'error', authorization: 'authorization', harness: 'harness', process: 'process', stat: 'stat' };
+const BROWSER_LOADS = ['index.js', 'error.js', 'harness.js', 'process.js', 'stat.js', 'cells_driver.js', 'cells_driver_bg.wasm'];
 
 const dist = join(out, 'dist');
 rmSync(out, { recursive: true, force: true });

@@ -10,10 +10,10 @@ import { Project } from './project.js';
 export class Stage {
   /**
    * Starts everything; `args` are further arguments of `cells serve`. With a `username` the node wants a password, which
-   * is then `apiKey`.
+   * is then `apiKey`. All its folders are below `base`.
    */
-  static async start({ args = [], username } = {}) {
-    const root = mkdtempSync(join(tmpdir(), 'cells-stage-'));
+  static async start({ args = [], username, base = tmpdir() } = {}) {
+    const root = mkdtempSync(join(base, 'cells-stage-'));
     process.once('exit', () => rmSync(root, { recursive: true, force: true }));
     const folder = join(root, 'home');
     mkdirSync(folder);

@@ -15,13 +15,13 @@ before(async () => {
 });
 after(() => stage.close());
 
-const ENTRIES = ['index', 'authorization', 'harness', 'error', 'files'];
+const ENTRIES = ['index', 'authorization', 'harness', 'error', 'files', 'process'];
 
 test('the tarball holds dist, README and licences, one wasm, and nothing else', async () => {
   const listed = (await project.exec('tar', ['-tzf', tarball()])).trim().split('\n').sort();
   const dist = [
     ...['index.js', 'node.js', 'node.cjs', 'node-authorization.js', 'node-harness.js'],
-    ...['error', 'authorization', 'harness', 'stat', 'cells_driver'].flatMap((name) => [`${name}.js`, `${name}.cjs`]),
+    ...['error', 'authorization', 'harness', 'process', 'stat', 'cells_driver'].flatMap((name) => [`${name}.js`, `${name}.cjs`]),
     ...ENTRIES.flatMap((name) => [`${name}.d.ts`, `${name}.d.cts`]),
     'cells_driver_bg.wasm',
   ];

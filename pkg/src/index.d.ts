@@ -1,12 +1,14 @@
 import type { AuthorizationSnapshot } from './authorization.js';
 import type { FileClient } from './files.js';
 import type { HarnessClient, OperationOptions } from './harness.js';
+import type { HttpProcessSession, RemoteProcessSpec } from './process.js';
 
 export { CellsError } from './error.js';
 export type { CellsErrorDetails, ErrorCode, FileChange, FileRecovery, Outcome, Recovery, Scope } from './error.js';
 export type { AuthorizationSnapshot } from './authorization.js';
 export type * from './files.js';
 export type * from './harness.js';
+export type * from './process.js';
 export { harnessArchiveAllowed } from './harness.js';
 
 /** What the wasm may come from: its address, a response with it, its bytes, or the compiled module. */
@@ -115,6 +117,14 @@ export interface CellsDescriptor {
   legacy: boolean;
 }
 
+/** Some directories of a node. */
+export interface BrowsePage {
+  /** Their full paths: the alias of the export comes first, as in `/notes/2024`. */
+  paths: string[];
+  /** Asks for the next page; `null` at the end. A page may be empty while there is a next one. */
+  nextCursor: string | null;
+}
+
 /** What the file side of a node offers. Descriptive, never a grant. */
 export interface ServerCapabilities {
   /** Always 1. */
@@ -127,8 +137,8 @@ export interface ServerCapabilities {
   files: { read: boolean; write: boolean };
   /** Object sync. */
   sync: { push: boolean };
-  /** Processes. */
-  process: { exec: boolean };
+  /** Commands; with `output` their output can be read while they run. */
+  process: { exec: boolean; output?: { version: number } };
   /** Terminals. */
   terminal: { pty: boolean };
   /** Agent sessions over MCP; absent on old nodes. */
@@ -187,8 +197,24 @@ export interface CellsDriver {
   ): Promise<CellsDescriptor>;
   /** What the file side of a node offers. */
   capabilities(connection: RemoteConnection, options?: OperationOptions): Promise<ServerCapabilities>;
-  /** The exports that the caller may see. Also a check of the credential. */
+  /** The exports that the caller may see. */
   exports(connection: RemoteConnection, options?: OperationOptions): Promise<Exports>;
+  /** Checks that the node answers and accepts the credential. */
+  check(connection: RemoteConnection, options?: OperationOptions): Promise<void>;
+  /** As `check`, with a secret that is not stored anywhere. With `''` the stored secret is checked. */
+  checkDraft(connection: RemoteConnection, secret: string, options?: OperationOptions): Promise<void>;
+  /**
+   * Directories of a node, for choosing one.
+   *
+   * @param path `/` gives the exports; any other path, such as `/notes/2024`, the directories in it, page by page.
+   */
+  browse(
+    connection: RemoteConnection,
+    path: string,
+    options?: OperationOptions & { cursor?: string },
+  ): Promise<BrowsePage>;
+  /** A session in which commands run on a node. Checks the arguments, sends nothing. */
+  process(connection: RemoteConnection, spec: RemoteProcessSpec): HttpProcessSession;
   /** Files of one export. Checks the arguments, sends nothing. */
   files(connection: RemoteFileConnection): FileClient;
   /** Agent sessions. Checks the arguments, sends nothing. */

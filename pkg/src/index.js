@@ -1,6 +1,7 @@
 // The package in a browser, a worker or any other place that fetches its wasm: `await init()` comes first.
 import load, { CellsDriver, createCellsDriver as create, FileClient, setErrorClass } from './cells_driver.js';
 import { CellsError } from './error.js';
+import { offerProcesses } from './process.js';
 import { gatherStats } from './stat.js';
 
 export { harnessArchiveAllowed } from './harness.js';
@@ -37,6 +38,7 @@ async function start(source) {
   }
   setErrorClass(CellsError);
   gatherStats(CellsDriver, FileClient);
+  offerProcesses(CellsDriver);
   ready = true;
 }
 

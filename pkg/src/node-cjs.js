@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CellsDriver, createCellsDriver, FileClient, initSync, setErrorClass } from './cells_driver.js';
 import { CellsError } from './error.js';
+import { offerProcesses } from './process.js';
 import { gatherStats } from './stat.js';
 
 export { harnessArchiveAllowed } from './harness.js';
@@ -20,3 +21,4 @@ try {
 }
 setErrorClass(CellsError);
 gatherStats(CellsDriver, FileClient);
+offerProcesses(CellsDriver);

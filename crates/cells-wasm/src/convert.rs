@@ -2,7 +2,7 @@
 
 use cells_driver::json::{Json, Malformed, Object, to_exact_vec};
 use cells_driver::{AuthorizationSnapshot, Connection, Error, ErrorKind, FileConnection, Result};
-use js_sys::{JSON, JsString, Reflect};
+use js_sys::{Array, JSON, JsString, Reflect};
 use serde::Serialize;
 use serde_json::Value;
 use wasm_bindgen::prelude::{JsCast, JsValue};
@@ -46,6 +46,12 @@ impl Argument {
             Some(number) => Ok(Some(number as u64)),
             None => Err(self.must_be("an integer from 0 to 9007199254740991")),
         }
+    }
+
+    /// An array, with each element read by `read`.
+    pub(crate) fn list<T>(&self, value: &JsValue, read: impl Fn(&JsValue) -> Result<T>) -> Result<Vec<T>> {
+        let array: &Array = value.dyn_ref().ok_or_else(|| self.must_be("an array"))?;
+        array.iter().map(|element| read(&element)).collect()
     }
 
     /// An object of the package's types. What is wrong with it is not quoted: it may be a secret in the wrong place.

@@ -34,7 +34,7 @@ pub fn create_cells_driver(resolve_credential: &JsValue, fetch: &JsValue) -> Res
 /// Client of Cells nodes.
 #[wasm_bindgen(skip_typescript)]
 pub struct CellsDriver {
-    client: Client,
+    pub(crate) client: Client,
 }
 
 #[wasm_bindgen]

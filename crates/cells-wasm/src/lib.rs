@@ -15,8 +15,10 @@ mod harness;
 mod host;
 mod listener;
 mod options;
+mod process;
 mod promise;
 mod read_stream;
+mod sources;
 mod stat;
 
 pub use driver::{CellsDriver, create_cells_driver};
@@ -25,3 +27,4 @@ pub use events::Subscription;
 pub use files::FileClient;
 pub use harness::HarnessClient;
 pub use host::WebHost;
+pub use process::ProcessSession;
