@@ -9,6 +9,7 @@ mod agent;
 mod faults;
 mod files;
 mod memory;
+mod network;
 mod processes;
 mod sources;
 mod writes;
