@@ -6,6 +6,7 @@ import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } f
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib';
+import { foreignImports } from './imports.mjs';
 
 const [glue, out, version] = process.argv.slice(2);
 const here = import.meta.dirname;
@@ -14,6 +15,9 @@ const { transformSync } = createRequire(join(root, 'node-tests', 'package.json')
 
 const COMMON_JS = { 'node-cjs': 'node', error: 'error', authorization: 'authorization', harness: 'harness', process: 'process', stat: 'stat' };
 const BROWSER_LOADS = ['index.js', 'error.js', 'harness.js', 'process.js', 'stat.js', 'cells_driver.js', 'cells_driver_bg.wasm'];
+
+const foreign = foreignImports(readFileSync(join(glue, 'cells_driver_bg.wasm')));
+if (foreign.length > 0) throw new Error(`the wasm imports what no host gives it: ${foreign.join(', ')}`);
 
 const dist = join(out, 'dist');
 rmSync(out, { recursive: true, force: true });

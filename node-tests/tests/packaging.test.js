@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import * as esbuild from 'esbuild';
 import { publint } from 'publint';
+import { foreignImports } from '../../pkg/imports.mjs';
 import { Project, tarball } from '../support/project.js';
 import { Stage } from '../support/stage.js';
 
@@ -119,13 +120,23 @@ test('no module waits at its top level', async () => {
 
 test('the wasm imports only its own glue, and names no place it was built in', () => {
   const bytes = readFileSync(join(project.package, 'dist', 'cells_driver_bg.wasm'));
-  const imports = WebAssembly.Module.imports(new WebAssembly.Module(bytes));
-  assert.deepEqual([...new Set(imports.map(({ module }) => module))], ['./cells_driver_bg.js']);
+  assert.deepEqual(foreignImports(bytes), []);
   assert.equal(WebAssembly.Module.customSections(new WebAssembly.Module(bytes), 'name').length, 0);
   const text = bytes.toString('latin1');
   for (const place of [process.env.HOME, join(import.meta.dirname, '../..'), '/.cargo/registry']) {
     assert.ok(!text.includes(place), place);
   }
+});
+
+test('a wasm that imports anything else is told apart', () => {
+  const text = (word) => [word.length, ...Buffer.from(word)];
+  const section = (id, content) => [id, content.length, ...content];
+  const importing = (module) => {
+    const [head, noArguments] = [[0, 0x61, 0x73, 0x6d, 1, 0, 0, 0], section(1, [1, 0x60, 0, 0])];
+    return new Uint8Array([...head, ...noArguments, ...section(2, [1, ...text(module), ...text('now'), 0, 0])]);
+  };
+  assert.deepEqual(foreignImports(importing('env')), ['env.now']);
+  assert.deepEqual(foreignImports(importing('./cells_driver_bg.js')), []);
 });
 
 test('an unused import costs a bundle nothing', async () => {
