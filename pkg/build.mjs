@@ -13,8 +13,9 @@ const here = import.meta.dirname;
 const root = dirname(here);
 const { transformSync } = createRequire(join(root, 'node-tests', 'package.json'))('esbuild');
 
-const COMMON_JS = { 'node-cjs': 'node', error: 'error', authorization: 'authorization', harness: 'harness', process: 'process', stat: 'stat' };
-const BROWSER_LOADS = ['index.js', 'error.js', 'harness.js', 'process.js', 'stat.js', 'cells_driver.js', 'cells_driver_bg.wasm'];
+const SHARED = ['error', 'harness', 'driver', 'process', 'seq', 'setup', 'source', 'stat', 'storage', 'transport', 'upload'];
+const COMMON_JS = { 'node-cjs': 'node', ...Object.fromEntries([...SHARED, 'authorization'].map((name) => [name, name])) };
+const BROWSER_LOADS = ['index', ...SHARED, 'cells_driver'].map((name) => `${name}.js`).concat('cells_driver_bg.wasm');
 
 const foreign = foreignImports(readFileSync(join(glue, 'cells_driver_bg.wasm')));
 if (foreign.length > 0) throw new Error(`the wasm imports what no host gives it: ${foreign.join(', ')}`);

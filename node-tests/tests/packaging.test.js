@@ -16,14 +16,15 @@ before(async () => {
 });
 after(() => stage.close());
 
-const ENTRIES = ['index', 'authorization', 'harness', 'error', 'files', 'process'];
+const TYPED = ['index', 'authorization', 'error', 'files', 'harness', 'process', 'seq', 'storage', 'transport'];
+const SHARED = ['driver', 'error', 'harness', 'process', 'seq', 'setup', 'source', 'stat', 'storage', 'transport', 'upload'];
 
 test('the tarball holds dist, README and licences, one wasm, and nothing else', async () => {
   const listed = (await project.exec('tar', ['-tzf', tarball()])).trim().split('\n').sort();
   const dist = [
     ...['index.js', 'node.js', 'node.cjs', 'node-authorization.js', 'node-harness.js'],
-    ...['error', 'authorization', 'harness', 'process', 'stat', 'cells_driver'].flatMap((name) => [`${name}.js`, `${name}.cjs`]),
-    ...ENTRIES.flatMap((name) => [`${name}.d.ts`, `${name}.d.cts`]),
+    ...[...SHARED, 'authorization', 'cells_driver'].flatMap((name) => [`${name}.js`, `${name}.cjs`]),
+    ...TYPED.flatMap((name) => [`${name}.d.ts`, `${name}.d.cts`]),
     'cells_driver_bg.wasm',
   ];
   const top = ['package.json', 'README.md', 'LICENSE-MIT', 'LICENSE-APACHE'];
@@ -62,7 +63,8 @@ test('ESM and CommonJS share one instance and one of each class, in every entry'
         drivers: Object.getPrototypeOf(cjs.createCellsDriver()) === Object.getPrototypeOf(esm.createCellsDriver()),
       }));`,
   });
-  const names = ['CellsError', 'createCellsDriver', 'default', 'harnessArchiveAllowed', 'init'];
+  const classes = ['CellsError', 'HttpFSBackend', 'HttpSeqClient', 'HttpTransport'];
+  const names = [...classes, 'createCellsDriver', 'default', 'harnessArchiveAllowed', 'init'];
   assert.deepEqual(await project.node('both.mjs'), { same: true, names, esm: names, error: true, drivers: true });
 });
 

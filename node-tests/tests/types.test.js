@@ -15,9 +15,9 @@ before(async () => {
 
 const DOM = ['es2022', 'dom', 'dom.iterable'];
 const SETUPS = {
-  'Node ESM and CommonJS, with the types of Node only': { module: 'nodenext', lib: ['es2022'], types: ['node'], files: ['app.mts', 'wrong.mts', 'common.cts'] },
-  'Node 16 resolution': { module: 'node16', lib: DOM, types: [], files: ['app.mts', 'wrong.mts', 'common.cts'] },
-  'a bundler, in a browser': { module: 'esnext', moduleResolution: 'bundler', lib: DOM, types: [], files: ['app.mts', 'wrong.mts'] },
+  'Node ESM and CommonJS, with the types of Node only': { module: 'nodenext', lib: ['es2022'], types: ['node'], files: ['app.mts', 'storage.mts', 'wrong.mts', 'common.cts'] },
+  'Node 16 resolution': { module: 'node16', lib: DOM, types: [], files: ['app.mts', 'storage.mts', 'wrong.mts', 'common.cts'] },
+  'a bundler, in a browser': { module: 'esnext', moduleResolution: 'bundler', lib: DOM, types: [], files: ['app.mts', 'storage.mts', 'wrong.mts'] },
 };
 
 for (const [name, { files, ...options }] of Object.entries(SETUPS)) {
@@ -29,14 +29,19 @@ for (const [name, { files, ...options }] of Object.entries(SETUPS)) {
 }
 
 test('the members that exist are the members that are declared', async () => {
-  const { createCellsDriver } = await project.import();
+  const { createCellsDriver, HttpFSBackend, HttpSeqClient, HttpTransport } = await project.import();
   const driver = createCellsDriver();
   const connection = { endpoint: 'http://127.0.0.1:1', credentialRef: 'none' };
+  const own = { endpoint: 'http://127.0.0.1:1', credential: () => 'none' };
+  const transport = new HttpTransport(own);
   const harness = driver.harness(connection);
   const objects = {
     CellsDriver: [driver, 'index.d.ts'],
     FileClient: [driver.files({ ...connection, alias: 'home' }), 'files.d.ts'],
     HarnessClient: [harness, 'harness.d.ts'],
+    HttpFSBackend: [new HttpFSBackend({ ...own, alias: 'home' }), 'storage.d.ts'],
+    HttpSeqClient: [new HttpSeqClient(transport, 'home'), 'seq.d.ts'],
+    HttpTransport: [transport, 'transport.d.ts'],
     Subscription: [harness.subscribe('main'), 'harness.d.ts'],
   };
   // Every class of wasm-bindgen has these; they release memory that the garbage collector releases as well.
@@ -59,7 +64,7 @@ test('the members of an error are those that are declared', async () => {
 });
 
 test('every exported member is documented', () => {
-  for (const file of ['index', 'files', 'process', 'harness', 'error', 'authorization']) {
+  for (const file of ['index', 'files', 'process', 'harness', 'error', 'authorization', 'seq', 'storage', 'transport']) {
     const source = sourceOf(`${file}.d.ts`);
     const undocumented = [];
     const visit = (node) => {

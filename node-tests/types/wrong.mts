@@ -1,7 +1,7 @@
 // What must not compile.
 import { CellsError, createCellsDriver } from '@itookit/cells-driver';
 // @ts-expect-error there is no such export
-import { HttpTransport } from '@itookit/cells-driver';
+import { Transport } from '@itookit/cells-driver';
 // @ts-expect-error there is no such entry
 import {} from '@itookit/cells-driver/internal';
 const driver = createCellsDriver();
@@ -15,4 +15,4 @@ driver.files({ endpoint: 'http://x', alias: 'a' }).stat(7);
 new CellsError('ENOTHING', 'x').code === 'EIO';
 // @ts-expect-error members of errors are read-only
 new CellsError('EIO', 'x').code = 'EINVAL';
-export { HttpTransport };
+export { Transport };

@@ -1,6 +1,9 @@
 import type { OperationOptions } from './harness.js';
 
-/** Attributes of a file. Frozen. Times are Unix milliseconds; 0 = not available. */
+/**
+ * Attributes of a file. Frozen, because callers that ask for one path at a time may get one object. Times are Unix
+ * milliseconds; 0 = not available.
+ */
 export interface FileStat {
   /** What it is. Links are never followed. */
   readonly kind: 'file' | 'directory' | 'symlink';
@@ -67,6 +70,8 @@ export interface FileClient {
    * distinct paths; a path that is asked for twice is sent once. Nothing is cached.
    */
   stat(path: string, options?: OperationOptions): Promise<FileStat | null>;
+  /** What a path names, or `null` when there is nothing. The call is one of the same batch as `stat`. */
+  statType(path: string, options?: OperationOptions): Promise<Pick<FileStat, 'kind'> | null>;
   /** One page of a directory; `''` is the root of the export. */
   list(path: string, options?: OperationOptions & { cursor?: string }): Promise<EntriesPage>;
   /** Content in one buffer of at most 32 MiB, else `EFBIG`. */

@@ -1,6 +1,7 @@
 import type { AuthorizationSnapshot } from './authorization.js';
 import type { FileClient } from './files.js';
 import type { HarnessClient, OperationOptions } from './harness.js';
+import type { FileStorageBackend } from './storage.js';
 import type { HttpProcessSession, RemoteProcessSpec } from './process.js';
 
 export { CellsError } from './error.js';
@@ -9,6 +10,12 @@ export type { AuthorizationSnapshot } from './authorization.js';
 export type * from './files.js';
 export type * from './harness.js';
 export type * from './process.js';
+export type * from './seq.js';
+export type * from './storage.js';
+export type * from './transport.js';
+export { HttpSeqClient } from './seq.js';
+export { HttpFSBackend } from './storage.js';
+export { HttpTransport } from './transport.js';
 export { harnessArchiveAllowed } from './harness.js';
 
 /** What the wasm may come from: its address, a response with it, its bytes, or the compiled module. */
@@ -217,6 +224,12 @@ export interface CellsDriver {
   process(connection: RemoteConnection, spec: RemoteProcessSpec): HttpProcessSession;
   /** Files of one export. Checks the arguments, sends nothing. */
   files(connection: RemoteFileConnection): FileClient;
+  /**
+   * Opens one export: asks the node what may be done with it, and how it keeps the receipts of writes.
+   *
+   * @throws {CellsError} `EACCES` when the node has no such export, or hides it from this credential.
+   */
+  fileStorage(connection: RemoteFileConnection, options?: OperationOptions): Promise<FileStorageBackend>;
   /** Agent sessions. Checks the arguments, sends nothing. */
   harness(connection: RemoteConnection): HarnessClient;
   /** Ends what the driver owns and forgets the secrets. Turns and processes on nodes go on. May be called again. */

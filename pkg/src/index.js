@@ -1,10 +1,13 @@
 // The package in a browser, a worker or any other place that fetches its wasm: `await init()` comes first.
-import load, { CellsDriver, createCellsDriver as create, FileClient, setErrorClass } from './cells_driver.js';
+import load from './cells_driver.js';
 import { CellsError } from './error.js';
-import { offerProcesses } from './process.js';
-import { gatherStats } from './stat.js';
+import { setUp } from './setup.js';
 
+export { createCellsDriver } from './driver.js';
 export { harnessArchiveAllowed } from './harness.js';
+export { HttpSeqClient } from './seq.js';
+export { HttpFSBackend } from './storage.js';
+export { HttpTransport } from './transport.js';
 export { CellsError, init as default };
 
 export function init(source) {
@@ -13,16 +16,6 @@ export function init(source) {
     throw error;
   });
   return loading;
-}
-
-export function createCellsDriver(resolveCredential, fetch) {
-  if (!ready) {
-    throw new CellsError('EINVAL', 'the driver is not loaded: call `await init()` once before createCellsDriver()', {
-      operation: 'init',
-      reason: 'NOT_INITIALISED',
-    });
-  }
-  return create(resolveCredential, fetch);
 }
 
 async function start(source) {
@@ -36,10 +29,7 @@ async function start(source) {
       cause,
     });
   }
-  setErrorClass(CellsError);
-  gatherStats(CellsDriver, FileClient);
-  offerProcesses(CellsDriver);
-  ready = true;
+  setUp({ streaming: false });
 }
 
 function nameOf(wasm) {
@@ -48,4 +38,3 @@ function nameOf(wasm) {
 }
 
 let loading;
-let ready = false;

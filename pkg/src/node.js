@@ -1,2 +1,11 @@
 // ESM face of the one instance that `require` gives as well.
-export { CellsError, createCellsDriver, harnessArchiveAllowed, init, init as default } from './node.cjs';
+export {
+  CellsError,
+  createCellsDriver,
+  harnessArchiveAllowed,
+  HttpFSBackend,
+  HttpSeqClient,
+  HttpTransport,
+  init,
+  init as default,
+} from './node.cjs';

@@ -20,9 +20,9 @@ export const START = Symbol('start');
 
 /** Makes `driver.process` give the session that users see. */
 export function offerProcesses(CellsDriver) {
-  const { process } = CellsDriver.prototype;
+  CellsDriver.prototype[START] = CellsDriver.prototype.process;
   CellsDriver.prototype.process = function (connection, spec) {
-    return new HttpProcessSession({ [START]: (wanted) => process.call(this, connection, wanted) }, spec);
+    return new HttpProcessSession({ [START]: (wanted) => this[START](connection, wanted) }, spec);
   };
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use cells_protocol::error::ErrorKind;
-use cells_protocol::limits::DEFAULT_TIMEOUT_MS;
 
 use crate::cancellation::{Cancellation, Cancelled, OperationOptions};
 use crate::error::{Error, Result};
@@ -24,9 +23,14 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// Starts the clock for a call with `options`.
-    pub(crate) fn start(host: &Arc<dyn Host>, disposed: &Cancellation, options: &OperationOptions) -> Self {
-        let timeout_ms = options.timeout_ms.unwrap_or(DEFAULT_TIMEOUT_MS);
+    /// Starts the clock for a call with `options`, which has `default_ms` if they say nothing else.
+    pub(crate) fn start(
+        host: &Arc<dyn Host>,
+        disposed: &Cancellation,
+        default_ms: u64,
+        options: &OperationOptions,
+    ) -> Self {
+        let timeout_ms = options.timeout_ms.unwrap_or(default_ms);
         Self {
             host: Arc::clone(host),
             deadline_ms: host.now_ms().saturating_add(timeout_ms),

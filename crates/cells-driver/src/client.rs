@@ -8,6 +8,7 @@ use cells_protocol::capabilities::{Exports, ServerCapabilities};
 use cells_protocol::discovery::CellsDescriptor;
 use cells_protocol::error::ErrorKind;
 use cells_protocol::ids::Alias;
+use cells_protocol::limits::READ_MAX_BYTES;
 use serde_json::Value;
 
 use crate::budget::{Budget, disposed};
@@ -54,6 +55,8 @@ impl Client {
             host: Arc::new(host),
             client_name: config.client_name,
             client_version: config.client_version,
+            timeout_ms: config.timeout_ms,
+            read_max_bytes: config.read_max_bytes.min(READ_MAX_BYTES),
             credentials: Credentials::new(config.credential_resolver),
             spawner,
             dispose,
@@ -263,6 +266,9 @@ pub(crate) struct Core {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) client_name: String,
     pub(crate) client_version: String,
+    /// Time budget of calls that name none.
+    pub(crate) timeout_ms: u64,
+    pub(crate) read_max_bytes: u64,
     pub(crate) credentials: Credentials,
     pub(crate) spawner: Spawner,
     pub(crate) dispose: CancelHandle,
@@ -275,7 +281,7 @@ pub(crate) struct Core {
 impl Core {
     /// Starts the budget of one call.
     pub(crate) fn budget(&self, options: &OperationOptions) -> Budget {
-        Budget::start(&self.host, &self.disposal, options)
+        Budget::start(&self.host, &self.disposal, self.timeout_ms, options)
     }
 
     /// Fails after [`Client::dispose`].

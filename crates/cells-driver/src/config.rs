@@ -2,6 +2,7 @@
 
 use cells_protocol::authorization::AuthorizationSnapshot;
 use cells_protocol::endpoint::Endpoint;
+use cells_protocol::limits::{DEFAULT_TIMEOUT_MS, READ_MAX_BYTES};
 use serde::{Deserialize, Serialize};
 
 use crate::credentials::CredentialResolver;
@@ -15,6 +16,10 @@ pub struct ClientConfig {
     pub client_version: String,
     /// Asked for secrets that were not set with [`Client::set_credential`](crate::Client::set_credential). Default: none.
     pub credential_resolver: Option<Box<dyn CredentialResolver>>,
+    /// Time budget of calls that name none, in milliseconds. Default 30,000. Commands have 120,000.
+    pub timeout_ms: u64,
+    /// Most bytes of content that come in one buffer; more are `EFBIG`. Default, and at most, 33,554,432.
+    pub read_max_bytes: u64,
 }
 
 impl Default for ClientConfig {
@@ -23,6 +28,8 @@ impl Default for ClientConfig {
             client_name: "cells-driver".to_owned(),
             client_version: env!("CARGO_PKG_VERSION").to_owned(),
             credential_resolver: None,
+            timeout_ms: DEFAULT_TIMEOUT_MS,
+            read_max_bytes: READ_MAX_BYTES,
         }
     }
 }

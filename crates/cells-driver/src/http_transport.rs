@@ -9,7 +9,7 @@ use cells_protocol::limits::JSON_REPLY_MAX_BYTES;
 use crate::cancellation::{CancelHandle, OperationOptions};
 use crate::discovery::parsed;
 use crate::error::{Error, Result};
-use crate::files::{self, FileCommitted, FileContent, FileMutationOptions, ReadOptions};
+use crate::files::{self, FileCommitted, FileContent, FileMutationOptions, ReadOptions, SeqClient};
 use crate::node::{AUTHORIZATION_CHANGED, Link};
 use crate::transport::{Call, JSON, is_success, read_all};
 
@@ -118,6 +118,15 @@ impl HttpTransport {
         });
         let (alias, rest) = target.map_err(files::not_started)?;
         files::post_write(&self.link, alias, rest, body, options).await
+    }
+
+    /// SeqFiles of the export `alias`. Asks nothing: what the export does not allow is refused by the node.
+    ///
+    /// # Errors
+    /// `EINVAL` for an alias that is none.
+    pub fn seq(&self, alias: &str) -> Result<SeqClient> {
+        let alias = Alias::new(alias).map_err(|error| Error::invalid(REQUEST, error))?;
+        Ok(files::seq_of(&self.link, alias))
     }
 
     /// Ends this transport and its clones: calls under way end with `ECANCELLED`, later ones with `EACCES`.

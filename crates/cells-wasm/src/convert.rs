@@ -78,9 +78,14 @@ impl Argument {
 
     /// Anything that JSON can hold.
     pub(crate) fn json(&self, value: &JsValue) -> Result<Value> {
-        let text = json_text(value).ok_or_else(|| self.must_be("a JSON value"))?;
+        let text = self.json_text(value)?;
         let value = Json::parse(self.name, text.as_bytes()).map_err(|_| self.must_be("a JSON value"))?;
         Ok(value.into_value())
+    }
+
+    /// The JSON text of a value.
+    pub(crate) fn json_text(&self, value: &JsValue) -> Result<String> {
+        json_text(value).ok_or_else(|| self.must_be("a JSON value"))
     }
 
     fn must_be(&self, form: &str) -> Error {
@@ -91,6 +96,12 @@ impl Argument {
 /// A value as plain JavaScript: maps are objects, nothing is `null`, numbers are at most 2^53 − 1.
 pub(crate) fn to_js<T: Serialize + ?Sized>(value: &T) -> Result<JsValue> {
     parsed(to_exact_vec(value))
+}
+
+/// The value of a JSON text that was parsed before.
+pub(crate) fn json_to_js(text: &[u8]) -> Result<JsValue> {
+    let value = std::str::from_utf8(text).ok().and_then(|text| JSON::parse(text).ok());
+    value.ok_or_else(|| Error::new(ErrorKind::Io, "protocol", "the reply holds JSON that JavaScript cannot hold"))
 }
 
 fn parsed(text: Option<Vec<u8>>) -> Result<JsValue> {

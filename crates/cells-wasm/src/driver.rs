@@ -15,16 +15,34 @@ use crate::files::FileClient;
 use crate::harness::HarnessClient;
 use crate::host::WebHost;
 use crate::promise::{done, promise};
+use crate::storage::FileStorage;
+use crate::transport::Transport;
 
-/// Makes a driver whose work runs on the microtask queue of the page or of Node.
+/// Makes a driver whose work runs on the microtask queue of the page or of Node. The last two arguments are those of the
+/// connections that carry their own credential; see `pkg/src/driver.js`.
 #[wasm_bindgen(js_name = createCellsDriver, skip_typescript)]
-pub fn create_cells_driver(resolve_credential: &JsValue, fetch: &JsValue) -> Result<CellsDriver, JsValue> {
+pub fn create_cells_driver(
+    resolve_credential: &JsValue,
+    fetch: &JsValue,
+    timeout_ms: &JsValue,
+    max_read_bytes: &JsValue,
+) -> Result<CellsDriver, JsValue> {
     let create = || {
+        let argument = |name| Argument { operation: CREATE, name };
+        let timeout_ms = argument("timeoutMs").optional_integer(timeout_ms)?;
+        let read_max_bytes = argument("maxReadBytes").optional_integer(max_read_bytes)?;
         let resolver = function("resolveCredential", resolve_credential)?;
         let host = WebHost::new(function("fetch", fetch)?);
         let credential_resolver =
             resolver.map(|resolver| Box::new(JsResolver(resolver)) as Box<dyn CredentialResolver>);
-        let (client, run) = Client::new(host, ClientConfig { credential_resolver, ..ClientConfig::default() });
+        let default = ClientConfig::default();
+        let config = ClientConfig {
+            credential_resolver,
+            timeout_ms: timeout_ms.unwrap_or(default.timeout_ms),
+            read_max_bytes: read_max_bytes.unwrap_or(default.read_max_bytes),
+            ..default
+        };
+        let (client, run) = Client::new(host, config);
         spawn_local(run);
         Ok(CellsDriver { client })
     };
@@ -115,6 +133,22 @@ impl CellsDriver {
         Ok(FileClient::new(files.map_err(|error| thrown(&error))?))
     }
 
+    /// One export and what may be done with it, for `pkg/src/storage.js`.
+    #[wasm_bindgen(js_name = openStorage)]
+    pub fn open_storage(&self, target: &JsValue, options: &JsValue) -> Promise {
+        const OPERATION: &str = "open";
+        promise(OPERATION, options, |operation| {
+            let (client, connection) = (self.client.clone(), file_connection(OPERATION, target)?);
+            Ok(async move { Ok(FileStorage::new(client.file_storage(&connection, operation).await?).into()) })
+        })
+    }
+
+    /// Requests to any route, for `pkg/src/transport.js`.
+    pub fn transport(&self, target: &JsValue) -> Result<Transport, JsValue> {
+        let transport = connection("request", target).and_then(|connection| self.client.http_transport(&connection));
+        Ok(Transport::new(transport.map_err(|error| thrown(&error))?))
+    }
+
     /// Agent sessions.
     pub fn harness(&self, target: &JsValue) -> Result<HarnessClient, JsValue> {
         let harness = connection("harness", target).and_then(|connection| self.client.harness(&connection));
@@ -132,6 +166,8 @@ fn function(name: &'static str, value: &JsValue) -> Result<Option<Function>> {
     if is_absent(value) {
         return Ok(None);
     }
-    let wrong = || Error::new(ErrorKind::Invalid, "createCellsDriver", format!("{name} must be a function"));
+    let wrong = || Error::new(ErrorKind::Invalid, CREATE, format!("{name} must be a function"));
     value.dyn_ref::<Function>().cloned().map(Some).ok_or_else(wrong)
 }
+
+const CREATE: &str = "createCellsDriver";

@@ -1,6 +1,6 @@
 //! Files of one export.
 
-use cells_driver::{Error, ErrorKind, OperationOptions, ReadOptions, Result};
+use cells_driver::{Error, ErrorKind, FileContent, OperationOptions, ReadOptions, Result};
 use js_sys::{Function, Object, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 
@@ -74,15 +74,7 @@ impl FileClient {
             self.check_open(OPERATION)?;
             let path = Argument { operation: OPERATION, name: "path" }.string(path)?;
             let (client, options) = (self.client.clone(), read_options(OPERATION, options, operation)?);
-            Ok(async move {
-                let content = client.read(&path, options).await?;
-                let result = Object::new();
-                let _ = Reflect::set(&result, &"data".into(), &Uint8Array::from(content.data.as_ref()));
-                if let Some(revision) = content.revision {
-                    let _ = Reflect::set(&result, &"revision".into(), &revision.into());
-                }
-                Ok(result.into())
-            })
+            Ok(async move { Ok(content_to_js(client.read(&path, options).await?)) })
         })
     }
 
@@ -105,7 +97,22 @@ impl FileClient {
     }
 }
 
-fn read_options(operation: &'static str, options: &JsValue, budget: OperationOptions) -> Result<ReadOptions> {
+/// `{data, revision}`.
+pub(crate) fn content_to_js(content: FileContent) -> JsValue {
+    let result = Object::new();
+    let _ = Reflect::set(&result, &"data".into(), &Uint8Array::from(content.data.as_ref()));
+    if let Some(revision) = content.revision {
+        let _ = Reflect::set(&result, &"revision".into(), &revision.into());
+    }
+    result.into()
+}
+
+/// Reads `{offset, length, ifRevision}`.
+pub(crate) fn read_options(
+    operation: &'static str,
+    options: &JsValue,
+    budget: OperationOptions,
+) -> Result<ReadOptions> {
     let argument = |name| Argument { operation, name };
     Ok(ReadOptions {
         offset: argument("offset").optional_integer(&member(options, "offset"))?.unwrap_or(0),

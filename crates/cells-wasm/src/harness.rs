@@ -12,6 +12,7 @@ use crate::convert::{Argument, is_absent, member, number, to_js};
 use crate::error::thrown;
 use crate::events::{Subscription, snapshot_to_js};
 use crate::listener::Listener;
+use crate::mutations::on_dispatch;
 use crate::promise::{done, mutation, promise};
 
 /// Agent sessions of a node.
@@ -295,15 +296,7 @@ fn output_ref(operation: &'static str, value: &JsValue) -> Result<cells_driver::
 }
 
 fn mutation_options(operation: &'static str, options: &JsValue, budget: OperationOptions) -> Result<MutationOptions> {
-    let listener = Listener::optional(operation, "onDispatch", &member(options, "onDispatch"))?;
-    let on_dispatch = listener.map(|listener| -> Box<dyn FnOnce(Recovery)> {
-        Box::new(move |recovery| {
-            if let Ok(recovery) = to_js(&recovery) {
-                listener.call(&Array::of1(&recovery));
-            }
-        })
-    });
-    Ok(MutationOptions { operation: budget, on_dispatch })
+    Ok(MutationOptions { operation: budget, on_dispatch: on_dispatch(operation, options)? })
 }
 
 /// The result with its `recovery`.

@@ -19,6 +19,7 @@ use cells_protocol::paths::check_path;
 pub(crate) use read::read_from;
 pub use read::{FileContent, ReadOptions};
 pub use seq::SeqClient;
+pub(crate) use seq::seq_of;
 pub use stat::StatFuture;
 pub use storage::FileStorage;
 pub use stream::ReadStream;
@@ -52,7 +53,7 @@ impl FileClient {
     }
 
     fn opened(link: Link, alias: Alias, kept: Kept) -> Self {
-        let stats = StatPump::new();
+        let stats = StatPump::new(link.core.timeout_ms);
         Self(Arc::new(Files { link, alias, stats, kept }))
     }
 

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use cells_protocol::error::ErrorKind;
-use cells_protocol::limits::READ_MAX_BYTES;
 
 use super::content::{self, Content, Range};
 use super::{Files, check};
@@ -54,9 +53,10 @@ pub(crate) async fn read_from(
         .run(READ, async {
             let if_revision = options.if_revision.as_deref();
             let mut content = content::open(link, READ, url.await?, range, if_revision, true, &budget).await?;
-            if content.size > READ_MAX_BYTES {
+            let max_bytes = link.core.read_max_bytes;
+            if content.size > max_bytes {
                 let message = format!(
-                    "there are {} bytes, more than the {READ_MAX_BYTES} of one read; read a range or a stream",
+                    "there are {} bytes, more than the {max_bytes} of one read; read a range or a stream",
                     content.size
                 );
                 return Err(Error::new(ErrorKind::TooLarge, READ, message));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cells_protocol::error::{ErrorKind, Outcome};
 use cells_protocol::file_recovery::FileChange;
 use cells_protocol::files::FileStat;
+use cells_protocol::ids::Alias;
 use cells_protocol::json::to_vec;
 use cells_protocol::limits::{JSON_REPLY_MAX_BYTES, JSON_REQUEST_MAX_BYTES};
 use cells_protocol::mutations::is_revision;
@@ -12,11 +13,12 @@ use cells_protocol::seq::{
     SeqChange, SeqSnapshot, SeqSnapshotRequest, SeqTransactionRequest, check_changes, check_seq_name,
 };
 
-use super::Files;
 use super::write::{FileCommitted, FileMutationOptions, Request, check_entry, commit, not_started};
+use super::{FileClient, Files};
 use crate::cancellation::OperationOptions;
 use crate::discovery::parsed;
 use crate::error::{Error, Result};
+use crate::node::Link;
 use crate::transport::{Call, JSON};
 
 /// SeqFiles of one export: small tables of keys and JSON values, each in one file. Cheap to clone.
@@ -111,6 +113,11 @@ impl std::fmt::Debug for SeqClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "SeqClient({})", self.files.alias)
     }
+}
+
+/// SeqFiles of an export of which nothing is known: the node refuses what it does not allow.
+pub(crate) fn seq_of(link: &Link, alias: Alias) -> SeqClient {
+    SeqClient::new(&FileClient::new(link.clone(), alias).0, true)
 }
 
 fn check_path(operation: &'static str, path: &str) -> Result<()> {

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use cells_driver::{
-    Error, ErrorKind, FileMutationOptions, HttpTransport, JsonReply, OperationOptions, Outcome, ReadOptions,
+    ClientConfig, Error, ErrorKind, FileConnection, FileMutationOptions, HttpTransport, JsonReply, OperationOptions,
+    Outcome, ReadOptions, Secret,
 };
 use cells_testkit::fake_host::{FakeHost, FakeReply};
 use serde_json::json;
@@ -109,4 +110,50 @@ fn a_route_stays_below_the_node_and_a_closed_transport_asks_nothing() {
     refused(host.block_on(transport.json("v1/exports", None, options())).unwrap_err(), ErrorKind::AccessDenied);
     refused(host.block_on(transport.json_reply("v1/exports", body(), options())).unwrap_err(), ErrorKind::AccessDenied);
     assert_eq!(host.requests().len(), 1);
+}
+
+#[test]
+fn the_client_sets_budgets_and_bounds_of_calls_that_name_none() {
+    let host = host(|request| match request.path() {
+        "/v1/slow" => Some(FakeReply::never()),
+        "/v1/fs/notes/stat" => Some(FakeReply::never()),
+        "/v1/blob" => Some(FakeReply::bytes(200, "12345")),
+        _ => None,
+    });
+    let config = ClientConfig { timeout_ms: 700, read_max_bytes: 4, ..ClientConfig::default() };
+    let client = host.client(config);
+    client.set_credential("office", Secret::new("key-0123456789"));
+    let transport = client.http_transport(&connection()).unwrap();
+    let files = client.files(&FileConnection::new(connection(), "notes")).unwrap();
+    for timeout_ms in [None, Some(9_000)] {
+        let options = || OperationOptions { timeout_ms, cancel: None };
+        let before_ms = host.now_ms();
+        let error = host.block_on(transport.json("v1/slow", None, options())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        let error = host.block_on(files.stat("a", options())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(host.now_ms() - before_ms, 2 * timeout_ms.unwrap_or(700));
+    }
+    let error = host.block_on(transport.content("v1/blob", ReadOptions::default())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    assert!(error.message().contains("more than the 4 of one read"), "{error}");
+}
+
+#[test]
+fn seq_files_are_reached_without_asking_what_is_allowed() {
+    let host = host(|request| match request.path() {
+        "/v1/fs/notes/seq/snapshot" => Some(FakeReply::json(&json!({"revision": null, "entries": []}))),
+        "/v1/fs/notes/seq/transaction" => Some(FakeReply::status(403, &json!({"code": "EROFS"}))),
+        _ => None,
+    });
+    let transport = transport(&host);
+    let seq = transport.seq("notes").unwrap();
+    assert_eq!(host.block_on(seq.snapshot("a.seq", OperationOptions::default())).unwrap().revision, None);
+    let error = host.block_on(seq.transaction("a.seq", None, &[], FileMutationOptions::default())).unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::ReadOnly, Some(Outcome::NotCommitted)));
+    assert_eq!(host.requests().len(), 2);
+    assert_eq!(transport.seq("no/alias").unwrap_err().kind(), ErrorKind::Invalid);
+    transport.close();
+    let error = host.block_on(seq.snapshot("a.seq", OperationOptions::default())).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AccessDenied);
 }

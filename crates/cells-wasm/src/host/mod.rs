@@ -11,6 +11,7 @@ use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
 
 pub(crate) use body::JsBytes;
+pub(crate) use fetch::JsContent;
 
 use timers::Timers;
 

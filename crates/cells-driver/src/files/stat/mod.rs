@@ -14,7 +14,6 @@ use std::task::{Context, Poll, Waker};
 use cells_machines::id_map::IdMap;
 use cells_machines::stat_batch::{StatBatch, SubscriberId};
 use cells_protocol::files::FileStat;
-use cells_protocol::limits::DEFAULT_TIMEOUT_MS;
 use futures::FutureExt;
 use futures::channel::oneshot;
 
@@ -69,6 +68,7 @@ impl Drop for StatFuture {
 
 /// The calls of one export that have no result yet.
 pub(super) struct StatPump {
+    timeout_ms: u64,
     state: Mutex<State>,
     /// The batches before this one have been awaited by somebody.
     awaited: AtomicU64,
@@ -92,16 +92,17 @@ struct Waiter {
 }
 
 impl StatPump {
-    pub(super) fn new() -> Self {
+    /// `timeout_ms` is the budget of calls that name none.
+    pub(super) fn new(timeout_ms: u64) -> Self {
         let state = State {
-            batch: StatBatch::new(DEFAULT_TIMEOUT_MS),
+            batch: StatBatch::new(timeout_ms),
             waiters: IdMap::default(),
             next_subscriber: 0,
             generation: 0,
             driven: false,
             waker: None,
         };
-        Self { state: Mutex::new(state), awaited: AtomicU64::new(0) }
+        Self { timeout_ms, state: Mutex::new(state), awaited: AtomicU64::new(0) }
     }
 
     /// Somebody waits for a call of this batch.
@@ -130,7 +131,7 @@ impl StatPump {
         let waiters = {
             let mut state = lock(&self.state);
             state.driven = false;
-            state.batch = StatBatch::new(DEFAULT_TIMEOUT_MS);
+            state.batch = StatBatch::new(self.timeout_ms);
             std::mem::take(&mut state.waiters)
         };
         for waiter in waiters.into_values() {
