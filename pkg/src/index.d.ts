@@ -3,6 +3,7 @@ import type { FileClient } from './files.js';
 import type { HarnessClient, OperationOptions } from './harness.js';
 import type { FileStorageBackend } from './storage.js';
 import type { HttpProcessSession, RemoteProcessSpec } from './process.js';
+import type { FileSystemSourceOwner } from './sources.js';
 
 export { CellsError } from './error.js';
 export type { CellsErrorDetails, ErrorCode, FileChange, FileRecovery, Outcome, Recovery, Scope } from './error.js';
@@ -11,9 +12,12 @@ export type * from './files.js';
 export type * from './harness.js';
 export type * from './process.js';
 export type * from './seq.js';
+export type * from './sources.js';
 export type * from './storage.js';
 export type * from './transport.js';
+export { HttpProcessSession } from './process.js';
 export { HttpSeqClient } from './seq.js';
+export { createHttpSourceProvider, openHttpFileSource } from './sources.js';
 export { HttpFSBackend } from './storage.js';
 export { HttpTransport } from './transport.js';
 export { harnessArchiveAllowed } from './harness.js';
@@ -214,14 +218,24 @@ export interface CellsDriver {
    * Directories of a node, for choosing one.
    *
    * @param path `/` gives the exports; any other path, such as `/notes/2024`, the directories in it, page by page.
+   * @param cursor `nextCursor` of the page before.
    */
   browse(
     connection: RemoteConnection,
     path: string,
-    options?: OperationOptions & { cursor?: string },
+    cursor?: string | null,
+    options?: OperationOptions,
   ): Promise<BrowsePage>;
   /** A session in which commands run on a node. Checks the arguments, sends nothing. */
   process(connection: RemoteConnection, spec: RemoteProcessSpec): HttpProcessSession;
+  /**
+   * Opens an export as a file system. Equal connections share one source, which the last owner closes. The options hold for
+   * this caller's wait only: one that gives up does not disturb the others.
+   *
+   * @throws {CellsError} `EACCES` when the node has no such export, or hides it from this credential. A failure is not kept:
+   *   the next call tries again.
+   */
+  open(connection: RemoteFileConnection, options?: OperationOptions): Promise<FileSystemSourceOwner>;
   /** Files of one export. Checks the arguments, sends nothing. */
   files(connection: RemoteFileConnection): FileClient;
   /**

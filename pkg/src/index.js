@@ -5,6 +5,8 @@ import { setUp } from './setup.js';
 
 export { createCellsDriver } from './driver.js';
 export { harnessArchiveAllowed } from './harness.js';
+export { HttpProcessSession } from './process.js';
+export { createHttpSourceProvider, openHttpFileSource } from './provider.js';
 export { HttpSeqClient } from './seq.js';
 export { HttpFSBackend } from './storage.js';
 export { HttpTransport } from './transport.js';

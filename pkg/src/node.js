@@ -2,10 +2,13 @@
 export {
   CellsError,
   createCellsDriver,
+  createHttpSourceProvider,
   harnessArchiveAllowed,
   HttpFSBackend,
+  HttpProcessSession,
   HttpSeqClient,
   HttpTransport,
   init,
   init as default,
+  openHttpFileSource,
 } from './node.cjs';

@@ -1,4 +1,5 @@
 import type { OperationOptions } from './harness.js';
+import type { HttpTransport } from './transport.js';
 
 /** Where commands run: on which run of which node, and what they see of its exports. */
 export interface RemoteProcessSpec {
@@ -75,8 +76,20 @@ export interface NativeShell {
   exec(command: string, args?: readonly string[], options?: ExecOptions): Promise<ProcessExit>;
 }
 
-/** Commands on a node, one process each. Made by `CellsDriver.process`. */
-export interface HttpProcessSession {
+/**
+ * Commands on a node, one process each. `CellsDriver.process` makes the same with the credentials of the driver.
+ *
+ * @example
+ * const transport = new HttpTransport({ endpoint: 'http://127.0.0.1:8787', credential: () => apiKey });
+ * const { serverId, processEpoch } = await transport.json('v1/capabilities');
+ * const mounts = [{ alias: 'notes', path: 'project', at: '/workspace', access: 'rw' }];
+ * const session = new HttpProcessSession(transport, { serverId, epoch: processEpoch, cwd: '/workspace', mounts });
+ * const { code } = await session.nativeShell.exec('make', ['test'], { onOutput: ({ text }) => process.stdout.write(text) });
+ * await session.release();
+ */
+export declare class HttpProcessSession {
+  /** Checks the arguments, sends nothing. Closing the transport ends what the session still asks the node. */
+  constructor(transport: HttpTransport, spec: RemoteProcessSpec);
   /** Runs them. */
   readonly nativeShell: NativeShell;
   /**

@@ -5,6 +5,9 @@ export class HttpProcessSession {
   #session;
 
   constructor(transport, spec) {
+    if (typeof transport?.[START] !== 'function') {
+      throw new CellsError('EINVAL', 'transport must be an HttpTransport', { operation: 'process' });
+    }
     this.#session = transport[START](spec);
     const exec = (command, args, options) => run(this.#session, command, args, options);
     this.nativeShell = Object.freeze({ capabilities: Object.freeze({ ripgrep: false, fd: false }), exec });

@@ -2,6 +2,7 @@
 import { CellsDriver, FileClient, setErrorClass } from './cells_driver.js';
 import { allowDrivers } from './driver.js';
 import { CellsError } from './error.js';
+import { offerSources } from './file-system.js';
 import { offerProcesses } from './process.js';
 import { gatherStats } from './stat.js';
 import { offerStorage } from './storage.js';
@@ -14,6 +15,7 @@ export function setUp({ streaming }) {
   setStreaming(streaming);
   gatherStats(CellsDriver, FileClient);
   offerProcesses(CellsDriver);
+  offerSources(CellsDriver);
   offerStorage(CellsDriver, FileClient);
   offerTransport(CellsDriver);
   allowDrivers();

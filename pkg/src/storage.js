@@ -47,8 +47,7 @@ export class HttpFSBackend {
     // Another call may have been faster.
     if (this.#storage) return;
     this.#storage = storage;
-    const mutations = storage.isWritable() ? new Mutations(storage, timeoutMs) : undefined;
-    this.#parts = { files: storage.files(), seq: storage.seq(), mutations };
+    this.#parts = partsOf(storage, timeoutMs);
   }
 
   async operationStatus(id, options) {
@@ -116,6 +115,12 @@ class Mutations {
     }
     return this.#storage.remove(path, options);
   }
+}
+
+/** What an opened storage of the wasm has. `timeoutMs` is the budget of writes that name none. */
+export function partsOf(storage, timeoutMs) {
+  const mutations = storage.isWritable() ? new Mutations(storage, timeoutMs) : undefined;
+  return { files: storage.files(), seq: storage.seq(), mutations };
 }
 
 /** Adds `driver.fileStorage` and `files.statType`, and keeps what only this module calls from others. */

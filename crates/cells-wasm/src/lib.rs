@@ -33,5 +33,6 @@ pub use harness::HarnessClient;
 pub use host::WebHost;
 pub use process::ProcessSession;
 pub use seq::SeqClient;
+pub use sources::FileSource;
 pub use storage::FileStorage;
 pub use transport::Transport;
