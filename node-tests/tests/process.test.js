@@ -174,6 +174,23 @@ test('an old node gives output at the end, and fails a command that writes more 
   await running.release();
 });
 
+test('a session of a transport asks for the credential of the transport', async () => {
+  const { HttpProcessSession, HttpTransport } = stage.module;
+  let n = 0;
+  const transport = new HttpTransport({ endpoint: stage.node.endpoint, credential: () => ((n += 1), stage.apiKey) });
+  const { serverId, processEpoch, pathModel } = await transport.json('v1/capabilities');
+  const at = pathModel === 'virtual-root' ? '/workspace' : stage.folder;
+  const mounts = [{ alias: 'home', path: '', at, access: 'ro' }];
+  const spec = { serverId, epoch: processEpoch, cwd: at, mounts };
+  const running = new HttpProcessSession(transport, spec);
+  assert.equal((await running.nativeShell.exec('echo', ['a'])).stdout, 'a\n');
+  assert.ok(n > 2);
+  await running.release();
+  await transport.close();
+  assert.throws(() => new HttpProcessSession(transport, spec), { code: 'EACCES' });
+  assert.throws(() => new HttpProcessSession({}, spec), { code: 'EINVAL', message: /transport must be an HttpTransport/ });
+});
+
 test('a listener that throws harms nobody', async () => {
   const running = await session();
   const printed = [];

@@ -339,7 +339,7 @@ test('a node without capabilities is described by its exports, and a refused one
       version: 1,
       serverId: null,
       files: { read: true, write: true },
-      sync: { push: false },
+      sync: { push: false, protocolVersion: null, discovery: null },
       process: { exec: false },
       terminal: { pty: false },
       executionModel: 'none',
@@ -456,8 +456,9 @@ test('a public export is opened without a credential, and only read', async () =
     assert.deepEqual([error.code, error.outcome], ['EROFS', 'not-started']);
     assert.equal((await rejection(provider.open({ ...connection, alias: 'home' }))).code, 'EACCES');
     assert.ok(fetch.calls.every(({ headers }) => headers.authorization === undefined));
+    await dispose();
+    assert.equal((await rejection(fs.driver.stat('/'))).code, 'EACCES');
     await provider.dispose();
-    assert.equal(typeof dispose, 'function');
   } finally {
     await node.kill();
   }

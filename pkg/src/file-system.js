@@ -2,25 +2,22 @@
 import { CellsError } from './error.js';
 import { partsOf } from './storage.js';
 
-/** What `driver.open` resolves to. */
-export class FileSystemSource {
-  #source;
-  #adapter;
-
-  constructor(source) {
-    this.#source = source;
-    this.#adapter = new FileStorageAdapter(partsOf(source.storage()));
-    this.fs = new FileSystem(source.viewId(), this.#adapter);
-  }
-
-  async dispose() {
-    end(this.#adapter);
-    this.#source.dispose();
-  }
+/** What `driver.open` resolves to, for a source of the wasm. */
+export function ownerOf(source) {
+  const state = { isOver: false, changes: 0 };
+  const driver = new FileStorageAdapter(partsOf(source.storage()), state);
+  const dispose = async () => {
+    state.isOver = true;
+    source.dispose();
+  };
+  return Object.freeze({ fs: new FileSystem(source.viewId(), driver, state), dispose });
 }
 
 class FileSystem {
-  constructor(viewId, driver) {
+  #state;
+
+  constructor(viewId, driver, state) {
+    this.#state = state;
     this.viewId = viewId;
     this.driver = driver;
     this.external = true;
@@ -32,7 +29,7 @@ class FileSystem {
   }
 
   get revision() {
-    return changesOf(this.driver);
+    return this.#state.changes;
   }
 
   openFile(path) {
@@ -57,17 +54,10 @@ class FileSystem {
 /** The path-style backend of a VFS. Its errors are those of the driver. */
 class FileStorageAdapter {
   #parts;
-  #ended = false;
-  #changes = 0;
+  #state;
 
-  static {
-    end = (adapter) => {
-      adapter.#ended = true;
-    };
-    changesOf = (adapter) => adapter.#changes;
-  }
-
-  constructor(parts) {
+  constructor(parts, state) {
+    this.#state = state;
     this.#parts = parts;
     this.name = 'http';
     this.access = parts.mutations ? 'rw' : 'ro';
@@ -152,7 +142,7 @@ class FileStorageAdapter {
   }
 
   #files(operation, details) {
-    if (this.#ended) {
+    if (this.#state.isOver) {
       throw new CellsError('EACCES', 'the source was disposed of; open it again', { operation, ...details });
     }
     return this.#parts.files;
@@ -166,23 +156,23 @@ class FileStorageAdapter {
       throw new CellsError('EROFS', message, { operation, ...NOT_STARTED });
     }
     const result = await run(mutations, relative(operation, path, NOT_STARTED));
-    this.#changes += 1;
+    this.#state.changes += 1;
     return result;
   }
 }
 
-/** Makes `driver.open` give what users see, and the other method reachable for this package only. */
+/** Makes `driver.open` give what users see, and keeps what only this package calls from others. */
 export function offerSources(CellsDriver) {
   const { openShared, openUnshared } = CellsDriver.prototype;
   delete CellsDriver.prototype.openShared;
   delete CellsDriver.prototype.openUnshared;
   CellsDriver.prototype.open = async function (connection, options) {
-    return new FileSystemSource(await openShared.call(this, connection, options));
+    return ownerOf(await openShared.call(this, connection, options));
   };
-  openAlone = (driver, connection, viewId) => openUnshared.call(driver, connection, viewId);
+  openAlone = async (driver, connection, viewId) => ownerOf(await openUnshared.call(driver, connection, viewId));
 }
 
-/** A source that nobody shares, of the wasm. */
+/** Opens a source that nobody shares. */
 export let openAlone;
 
 function nodeOf(path, { kind, size, createdAt = 0, modifiedAt = 0, revision }) {
@@ -200,9 +190,6 @@ function relative(operation, path, details) {
 function unsupported(operation, message) {
   return new CellsError('ECAPABILITY', message, { operation, ...NOT_STARTED });
 }
-
-let end;
-let changesOf;
 
 const NOT_STARTED = { outcome: 'not-started' };
 const NO_TAGS = Object.freeze([]);

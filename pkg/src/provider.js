@@ -1,19 +1,17 @@
 // Sources outside a driver: one with a credential of its own, and a provider of shared ones.
 import { createCellsDriver } from './driver.js';
-import { FileSystemSource, openAlone } from './file-system.js';
+import { openAlone } from './file-system.js';
 import { connect } from './transport.js';
 
 export async function openHttpFileSource(options, viewId) {
   const { driver, connection } = connect(options);
   try {
-    const source = new FileSystemSource(await openAlone(driver, { ...connection, alias: options.alias }, viewId));
-    return {
-      fs: source.fs,
-      dispose: async () => {
-        await source.dispose();
-        await driver.dispose();
-      },
+    const source = await openAlone(driver, { ...connection, alias: options.alias }, viewId);
+    const dispose = async () => {
+      await source.dispose();
+      await driver.dispose();
     };
+    return Object.freeze({ fs: source.fs, dispose });
   } catch (error) {
     await driver.dispose();
     throw error;

@@ -43,7 +43,8 @@ impl CellsDriver {
                 let page = client.browse(&connection, &path, cursor.as_deref(), operation).await?;
                 let result = Object::new();
                 let _ = Reflect::set(&result, &"paths".into(), &to_js(&page.paths)?);
-                let _ = Reflect::set(&result, &"nextCursor".into(), &page.next_cursor.into());
+                let next = page.next_cursor.map_or(JsValue::NULL, JsValue::from);
+                let _ = Reflect::set(&result, &"nextCursor".into(), &next);
                 Ok(result.into())
             })
         })
