@@ -16,8 +16,8 @@ before(async () => {
 });
 after(() => stage.close());
 
-const TYPED = ['index', 'authorization', 'error', 'files', 'harness', 'process', 'seq', 'storage', 'transport'];
-const SHARED = ['driver', 'error', 'harness', 'process', 'seq', 'setup', 'source', 'stat', 'storage', 'transport', 'upload'];
+const TYPED = ['index', 'authorization', 'error', 'files', 'harness', 'process', 'seq', 'sources', 'storage', 'transport'];
+const SHARED = ['driver', 'error', 'file-system', 'harness', 'process', 'provider', 'seq', 'setup', 'source', 'stat', 'storage', 'transport', 'upload'];
 
 test('the tarball holds dist, README and licences, one wasm, and nothing else', async () => {
   const listed = (await project.exec('tar', ['-tzf', tarball()])).trim().split('\n').sort();
@@ -63,8 +63,9 @@ test('ESM and CommonJS share one instance and one of each class, in every entry'
         drivers: Object.getPrototypeOf(cjs.createCellsDriver()) === Object.getPrototypeOf(esm.createCellsDriver()),
       }));`,
   });
-  const classes = ['CellsError', 'HttpFSBackend', 'HttpSeqClient', 'HttpTransport'];
-  const names = [...classes, 'createCellsDriver', 'default', 'harnessArchiveAllowed', 'init'];
+  const classes = ['CellsError', 'HttpFSBackend', 'HttpProcessSession', 'HttpSeqClient', 'HttpTransport'];
+  const functions = ['createCellsDriver', 'createHttpSourceProvider', 'default', 'harnessArchiveAllowed', 'init', 'openHttpFileSource'];
+  const names = [...classes, ...functions];
   assert.deepEqual(await project.node('both.mjs'), { same: true, names, esm: names, error: true, drivers: true });
 });
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { before, test } from 'node:test';
 import ts from 'typescript';
 import { Project, TOOLS } from '../support/project.js';
+import { ScriptedNode } from '../support/scripted-node.js';
 
 let project;
 before(async () => {
@@ -15,9 +16,9 @@ before(async () => {
 
 const DOM = ['es2022', 'dom', 'dom.iterable'];
 const SETUPS = {
-  'Node ESM and CommonJS, with the types of Node only': { module: 'nodenext', lib: ['es2022'], types: ['node'], files: ['app.mts', 'storage.mts', 'wrong.mts', 'common.cts'] },
-  'Node 16 resolution': { module: 'node16', lib: DOM, types: [], files: ['app.mts', 'storage.mts', 'wrong.mts', 'common.cts'] },
-  'a bundler, in a browser': { module: 'esnext', moduleResolution: 'bundler', lib: DOM, types: [], files: ['app.mts', 'storage.mts', 'wrong.mts'] },
+  'Node ESM and CommonJS, with the types of Node only': { module: 'nodenext', lib: ['es2022'], types: ['node'], files: ['app.mts', 'sources.mts', 'storage.mts', 'wrong.mts', 'common.cts'] },
+  'Node 16 resolution': { module: 'node16', lib: DOM, types: [], files: ['app.mts', 'sources.mts', 'storage.mts', 'wrong.mts', 'common.cts'] },
+  'a bundler, in a browser': { module: 'esnext', moduleResolution: 'bundler', lib: DOM, types: [], files: ['app.mts', 'sources.mts', 'storage.mts', 'wrong.mts'] },
 };
 
 for (const [name, { files, ...options }] of Object.entries(SETUPS)) {
@@ -29,27 +30,41 @@ for (const [name, { files, ...options }] of Object.entries(SETUPS)) {
 }
 
 test('the members that exist are the members that are declared', async () => {
-  const { createCellsDriver, HttpFSBackend, HttpSeqClient, HttpTransport } = await project.import();
+  const { createCellsDriver, createHttpSourceProvider, HttpFSBackend, HttpProcessSession, HttpSeqClient, HttpTransport } =
+    await project.import();
   const driver = createCellsDriver();
+  const node = await ScriptedNode.start();
+  const owner = await driver.open({ endpoint: node.endpoint, anonymous: true, alias: 'notes' });
+  const spec = { serverId: 'a', epoch: 'b', cwd: '/w', mounts: [{ alias: 'home', path: '', at: '/w', access: 'ro' }] };
   const connection = { endpoint: 'http://127.0.0.1:1', credentialRef: 'none' };
   const own = { endpoint: 'http://127.0.0.1:1', credential: () => 'none' };
   const transport = new HttpTransport(own);
   const harness = driver.harness(connection);
+  const session = new HttpProcessSession(transport, spec);
   const objects = {
     CellsDriver: [driver, 'index.d.ts'],
     FileClient: [driver.files({ ...connection, alias: 'home' }), 'files.d.ts'],
+    FileStorageAdapter: [owner.fs.driver, 'sources.d.ts'],
+    FileSystem: [owner.fs, 'sources.d.ts'],
+    FileSystemFile: [owner.fs.openFile('/a'), 'sources.d.ts'],
+    FileSystemSourceOwner: [owner, 'sources.d.ts'],
     HarnessClient: [harness, 'harness.d.ts'],
     HttpFSBackend: [new HttpFSBackend({ ...own, alias: 'home' }), 'storage.d.ts'],
+    HttpProcessSession: [session, 'process.d.ts'],
     HttpSeqClient: [new HttpSeqClient(transport, 'home'), 'seq.d.ts'],
+    HttpSourceProvider: [createHttpSourceProvider(), 'sources.d.ts'],
     HttpTransport: [transport, 'transport.d.ts'],
+    NativeShell: [session.nativeShell, 'process.d.ts'],
     Subscription: [harness.subscribe('main'), 'harness.d.ts'],
   };
   // Every class of wasm-bindgen has these; they release memory that the garbage collector releases as well.
-  const generated = ['constructor', 'free', '__destroy_into_raw'];
+  const generated = ['constructor', 'free', '__destroy_into_raw', '__wbg_ptr'];
   for (const [name, [object, file]] of Object.entries(objects)) {
-    const existing = Object.getOwnPropertyNames(Object.getPrototypeOf(object)).filter((member) => !generated.includes(member));
+    const all = [object, Object.getPrototypeOf(object)].filter((one) => one !== Object.prototype).flatMap(Object.getOwnPropertyNames);
+    const existing = all.filter((member) => !generated.includes(member));
     assert.deepEqual(existing.sort(), declaredMembers(file, name).sort(), name);
   }
+  node.close();
   await driver.dispose();
 });
 
@@ -64,7 +79,7 @@ test('the members of an error are those that are declared', async () => {
 });
 
 test('every exported member is documented', () => {
-  for (const file of ['index', 'files', 'process', 'harness', 'error', 'authorization', 'seq', 'storage', 'transport']) {
+  for (const file of ['index', 'files', 'process', 'harness', 'error', 'authorization', 'seq', 'sources', 'storage', 'transport']) {
     const source = sourceOf(`${file}.d.ts`);
     const undocumented = [];
     const visit = (node) => {
