@@ -1,5 +1,5 @@
 // A node as a process of its own, which a test can kill and start again.
-import { kill, startAnnounced } from './process.js';
+import { ended, kill, startAnnounced } from './process.js';
 
 /**
  * Runs `cells serve`; `exports` are what stands after `--export`, such as `notes=/a/folder:rw`, `args` any further
@@ -22,9 +22,15 @@ export class LocalNode {
     await kill(this.#child);
   }
 
-  /** Starts it again: same state, port and key. */
-  async restart() {
+  /** Starts it again: same state, port and key, and by default the same arguments. */
+  async restart(args = this.#options.args) {
+    this.#options.args = args;
     await this.#run(this.address);
+  }
+
+  /** Waits until it has ended by itself: `{code, signal}`. */
+  async ended() {
+    return ended(this.#child);
   }
 
   /** Host and port. */

@@ -18,10 +18,14 @@ export async function startAnnounced(program, args, { env = {}, stdin = 'ignore'
   return { child, announced: JSON.parse(line) };
 }
 
+/** Waits until a program is gone; its exit code, or the signal that ended it. */
+export async function ended(child) {
+  if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
+  return { code: child.exitCode, signal: child.signalCode };
+}
+
 /** Ends a program at once, as a power cut would, and waits until it is gone. */
 export async function kill(child) {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const gone = once(child, 'exit');
   child.kill('SIGKILL');
-  await gone;
+  await ended(child);
 }

@@ -1,7 +1,7 @@
 // A local node over a scratch folder, and the packed package to talk to it.
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { homedir, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { LocalNode } from './local-node.js';
 import { Project } from './project.js';
@@ -46,6 +46,9 @@ export class Stage {
     await this.node.kill();
   }
 }
+
+/** A folder for exports in which commands run: without a sandbox they see real folders, and none below `/tmp`. */
+export const BASE = [join(import.meta.dirname, '..', '..', 'target'), homedir()].find((folder) => !folder.startsWith(tmpdir()));
 
 /** A program that the tests run; `cargo xtask test` says where it is. */
 export function program(variable) {

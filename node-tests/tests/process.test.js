@@ -1,15 +1,12 @@
 // Commands on nodes: the local one with live output, and the one of the generation before it.
 import assert from 'node:assert/strict';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { FaultProxy } from '../support/fault-proxy.js';
 import { OldNode } from '../support/old-node.js';
-import { Stage, program, recordingFetch, rejection } from '../support/stage.js';
-
-// Without a sandbox commands see real folders, and none below /tmp.
-const BASE = [join(import.meta.dirname, '..', '..', 'target'), homedir()].find((folder) => !folder.startsWith(tmpdir()));
+import { BASE, Stage, program, recordingFetch, rejection } from '../support/stage.js';
 
 let stage;
 let proxy;
