@@ -63,14 +63,16 @@ impl Node {
     /// [`ServeError::Config`] when something must be changed first; nothing was created, unless the state directory
     /// itself is at fault. [`ServeError::Failed`] when the machine failed.
     pub async fn bind(config: ServeConfig) -> Result<Self, ServeError> {
-        Self::bind_with(config, &[Arc::new(ScriptedPlugin)], Streams::default()).await
+        let steps = config.fault_kill.map_or_else(Steps::default, Steps::kill_at);
+        Self::bind_with(config, &[Arc::new(ScriptedPlugin)], Streams::default(), steps).await
     }
 
-    /// As [`Node::bind`], with these agents and this patience with event streams.
+    /// As [`Node::bind`], with these agents, this patience with event streams, and this at the steps of writes.
     pub(crate) async fn bind_with(
         config: ServeConfig,
         plugins: &[Arc<dyn HarnessPlugin>],
         streams: Streams,
+        steps: Steps,
     ) -> Result<Self, ServeError> {
         let checked = Checked::new(&config)?;
         let listener = TcpListener::bind(config.listen).map_err(|error| {
@@ -85,7 +87,6 @@ impl Node {
         let state = StateDir::open(&checked.state)?;
         let mut record = identity(&state, config.server_id.as_ref())?;
         state.save(&record)?; // before the stores that carry this id
-        let steps = config.fault_kill.map_or_else(Steps::default, Steps::kill_at);
         let files = Files::open(checked.exports, state.path(), &record.server_id, steps)?;
         let profiles = profiles::resolve(&config, &files.exports, state.path())?;
         let options = HarnessOptions::new(state.path().to_owned(), record.server_id.clone(), profiles);

@@ -1,14 +1,18 @@
 //! A node for the tests of this crate that need to see inside: its rings and its streams.
 
+use std::path::Path;
 use std::sync::{Arc, Once};
 
 use cells_protocol::ids::ProfileId;
-use reqwest::{Client, RequestBuilder, Response};
+use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::app::AppState;
 use crate::events::Streams;
+use crate::files::steps::Steps;
 use crate::harness::HarnessService;
 use crate::harness::ring::EventRing;
 use crate::harness::scripted::ScriptedPlugin;
@@ -16,16 +20,17 @@ use crate::{Credential, Node, Secret, ServeConfig, ServeError};
 
 pub(crate) const KEY: &str = "a-key-that-only-tests-know";
 
-/// A running node with one agent, `scripted`, that works in the export `files`.
+/// A running node with one agent, `scripted`, that works in the writable export `files`.
 pub(crate) struct TestNode {
     pub(crate) endpoint: String,
     pub(crate) harness: HarnessService,
     pub(crate) streams: Arc<Streams>,
     pub(crate) server_id: String,
+    app: AppState,
     client: Client,
     stop: oneshot::Sender<()>,
     ended: JoinHandle<Result<(), ServeError>>,
-    _directory: tempfile::TempDir,
+    _directory: Option<TempDir>,
 }
 
 impl TestNode {
@@ -34,22 +39,33 @@ impl TestNode {
     }
 
     pub(crate) async fn start_with(streams: Streams, change: impl FnOnce(&mut ServeConfig)) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let node = Self::start_in(directory.path(), streams, Steps::default(), change).await;
+        Self { _directory: Some(directory), ..node }
+    }
+
+    /// A node whose state and export are below `directory`, which stays when the node is gone.
+    pub(crate) async fn start_in(
+        directory: &Path,
+        streams: Streams,
+        steps: Steps,
+        change: impl FnOnce(&mut ServeConfig),
+    ) -> Self {
         static PROVIDER: Once = Once::new();
         PROVIDER.call_once(|| {
             let _ = rustls::crypto::ring::default_provider().install_default();
         });
-        let directory = tempfile::tempdir().unwrap();
-        let files = directory.path().join("files");
-        std::fs::create_dir(&files).unwrap();
+        let files = directory.join("files");
+        std::fs::create_dir_all(&files).unwrap();
         let mut config = ServeConfig {
             listen: ([127, 0, 0, 1], 0).into(),
-            state: Some(directory.path().join("state")),
+            state: Some(directory.join("state")),
             credential: Credential::ApiKey(Some(Secret::new(KEY))),
             exports: vec![format!("files={}:rw", files.display()).parse().unwrap()],
             ..ServeConfig::default()
         };
         change(&mut config);
-        let node = Node::bind_with(config, &[Arc::new(ScriptedPlugin)], streams).await.unwrap();
+        let node = Node::bind_with(config, &[Arc::new(ScriptedPlugin)], streams, steps).await.unwrap();
         let (stop, stopped) = oneshot::channel::<()>();
         let shutdown = async {
             let _ = stopped.await;
@@ -59,11 +75,22 @@ impl TestNode {
             harness: node.app().harness.clone(),
             streams: Arc::clone(&node.app().events),
             server_id: node.server_id().to_string(),
+            app: AppState::clone(node.app()),
             client: Client::builder().no_proxy().build().unwrap(),
             stop,
             ended: tokio::spawn(node.run(shutdown)),
-            _directory: directory,
+            _directory: None,
         }
+    }
+
+    /// What the handlers share.
+    pub(crate) fn app(&self) -> &AppState {
+        &self.app
+    }
+
+    /// A request of the owner.
+    pub(crate) fn request(&self, method: Method, route: &str) -> RequestBuilder {
+        self.client.request(method, format!("{}{route}", self.endpoint)).bearer_auth(KEY)
     }
 
     pub(crate) fn ring(&self) -> Arc<EventRing> {

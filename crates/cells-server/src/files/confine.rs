@@ -9,6 +9,7 @@ use std::path::Path;
 use cells_protocol::paths::check_path;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags, Statx, StatxFlags, open, openat, openat2, statx};
 use rustix::io::Errno;
+use rustix::path::Arg;
 
 /// A path that keeps the rules of export-relative paths.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,13 +105,22 @@ pub(crate) fn stat_open(file: BorrowedFd<'_>) -> Result<Statx, Errno> {
 }
 
 /// Attributes of a child of an open directory; a link is described, not followed.
-pub(crate) fn stat_child(directory: BorrowedFd<'_>, name: &str) -> Result<Statx, Errno> {
+pub(crate) fn stat_child(directory: BorrowedFd<'_>, name: impl Arg) -> Result<Statx, Errno> {
     statx(directory, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS | StatxFlags::BTIME)
 }
 
 /// The kind of a file.
 pub(crate) fn kind(stat: &Statx) -> FileType {
     FileType::from_raw_mode(stat.stx_mode.into())
+}
+
+/// The kind of a child of an open directory, as its list says it. Some file systems do not say it there. Unknown when it
+/// cannot be told.
+pub(crate) fn child_kind(directory: BorrowedFd<'_>, name: impl Arg, listed: FileType) -> FileType {
+    match listed {
+        FileType::Unknown => stat_child(directory, name).map_or(FileType::Unknown, |stat| kind(&stat)),
+        listed => listed,
+    }
 }
 
 fn require_regular(stat: &Statx) -> Result<(), Errno> {

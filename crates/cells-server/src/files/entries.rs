@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use serde::Deserialize;
 
 use super::admit;
-use super::confine::{ExportPath, kind, stat_child};
+use super::confine::{ExportPath, child_kind, stat_child};
 use super::cursor::Place;
 use super::exports::Export;
 use super::listings::Listing;
@@ -85,13 +85,13 @@ impl Reader<'_> {
             Some(listing) => listing,
             None => Arc::new(self.read(&directory)?),
         };
-        let mut warnings = listing.warnings.clone();
+        let mut warnings: Vec<String> = listing.warnings.iter().map(|word| (*word).to_owned()).collect();
         let mut entries = Vec::new();
         let mut next = None;
         let mut names = listing.after(last).iter().peekable();
         while let Some(name) = names.next() {
             self.deadline.check()?;
-            match stat_child(directory.as_fd(), name) {
+            match stat_child(directory.as_fd(), &**name) {
                 Ok(stat) => match file_stat(&stat, self.export.is_writable()) {
                     Some(stat) => entries.push(FileEntry { name: name.to_string(), stat }),
                     None => warnings.push(UNSUPPORTED_NODE.to_owned()),
@@ -130,15 +130,15 @@ impl Reader<'_> {
                 self.deadline.check()?;
             }
             let Ok(name) = std::str::from_utf8(name) else {
-                warnings.push(NON_UTF8_NAME.to_owned());
+                warnings.push(NON_UTF8_NAME);
                 continue;
             };
             child.truncate(parent_bytes);
             child.push_str(name);
             if check_path(&child).is_err() {
-                warnings.push(UNSUPPORTED_NAME.to_owned());
-            } else if is_special(directory, name, entry.file_type()) {
-                warnings.push(UNSUPPORTED_NODE.to_owned());
+                warnings.push(UNSUPPORTED_NAME);
+            } else if is_special(child_kind(directory.as_fd(), name, entry.file_type())) {
+                warnings.push(UNSUPPORTED_NODE);
             } else {
                 names.push(Box::from(name));
             }
@@ -148,13 +148,9 @@ impl Reader<'_> {
     }
 }
 
-/// Sockets, pipes and devices. Some file systems do not say the kind in the directory itself.
-fn is_special(directory: &OwnedFd, name: &str, listed: FileType) -> bool {
-    let kind = match listed {
-        FileType::Unknown => stat_child(directory.as_fd(), name).map_or(FileType::RegularFile, |stat| kind(&stat)),
-        listed => listed,
-    };
-    !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Symlink)
+/// Sockets, pipes and devices.
+fn is_special(kind: FileType) -> bool {
+    !matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Symlink | FileType::Unknown)
 }
 
 fn unix_seconds() -> u64 {

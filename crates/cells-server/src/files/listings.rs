@@ -12,7 +12,7 @@ pub(super) struct Listing {
     /// In byte order.
     pub(super) names: Vec<Box<str>>,
     /// One word for each child that is left out.
-    pub(super) warnings: Vec<String>,
+    pub(super) warnings: Vec<&'static str>,
 }
 
 impl Listing {
@@ -22,12 +22,14 @@ impl Listing {
         self.names.get(start..).unwrap_or_default()
     }
 
+    /// About what it holds in memory.
     fn bytes(&self) -> usize {
-        self.names.iter().map(|name| name.len() + size_of::<Box<str>>()).sum()
+        let names: usize = self.names.iter().map(|name| name.len() + size_of::<Box<str>>()).sum();
+        names + self.warnings.len() * size_of::<&str>()
     }
 }
 
-/// The listings that are kept: the newest [`LISTINGS_MAX`], of [`NAMES_MAX_BYTES`] in all. What is not kept any more is read
+/// The listings that are kept: the newest [`LISTINGS_MAX`], of [`LISTINGS_MAX_BYTES`] in all. What is not kept any more is read
 /// again when its cursor comes.
 #[derive(Debug, Default)]
 pub(super) struct Listings {
@@ -76,13 +78,13 @@ impl Kept {
     fn drop_old(&mut self, now: u64) {
         self.listings.retain(|kept| now < kept.expires);
         let mut bytes: usize = self.listings.iter().map(|kept| kept.bytes).sum();
-        while self.listings.len() > LISTINGS_MAX || (bytes > NAMES_MAX_BYTES && self.listings.len() > 1) {
+        while self.listings.len() > LISTINGS_MAX || (bytes > LISTINGS_MAX_BYTES && self.listings.len() > 1) {
             bytes -= self.listings.pop_front().map_or(0, |oldest| oldest.bytes);
         }
     }
 }
 
-const NAMES_MAX_BYTES: usize = 64 * 1024 * 1024;
+const LISTINGS_MAX_BYTES: usize = 64 * 1024 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -125,9 +127,14 @@ mod tests {
         assert!(listings.find(ids[0], 1000).is_none());
         assert!(ids[1..].iter().all(|id| listings.find(*id, 1000).is_some()));
 
-        let large = "n".repeat(NAMES_MAX_BYTES);
-        let large = listings.keep(listing(&[&large]), 1000);
-        assert!(ids.iter().all(|id| listings.find(*id, 1000).is_none()));
-        assert!(listings.find(large, 1000).is_some(), "one listing is always kept");
+        let names = Listing { names: vec!["n".repeat(LISTINGS_MAX_BYTES).into()], warnings: Vec::new() };
+        let warnings = Listing { names: Vec::new(), warnings: vec!["W"; LISTINGS_MAX_BYTES / size_of::<&str>() + 1] };
+        let mut before = ids;
+        for large in [names, warnings] {
+            let large = listings.keep(Arc::new(large), 1000);
+            assert!(before.iter().all(|id| listings.find(*id, 1000).is_none()));
+            assert!(listings.find(large, 1000).is_some(), "one listing is always kept");
+            before = vec![large];
+        }
     }
 }

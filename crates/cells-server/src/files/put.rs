@@ -14,7 +14,7 @@ use futures::{Stream, StreamExt, stream};
 use super::admit_write;
 use super::confine::ExportPath;
 use super::content::ContentQuery;
-use super::operations::{Operation, OperationKey};
+use super::operations::{Failure, Operation, OperationKey};
 use super::staging::Staging;
 use crate::app::AppState;
 use crate::deadline::Deadline;
@@ -55,9 +55,9 @@ async fn receive(
     path: ExportPath,
     condition: ReplaceCondition,
     mut upload: Upload,
-) -> Result<Option<FileStat>, Refusal> {
+) -> Result<Option<FileStat>, Failure> {
     if upload.announced_bytes().is_some_and(|bytes| bytes > UPLOAD_MAX_BYTES) {
-        return Err(Refusal::UPLOAD_LIMIT);
+        return Err(Refusal::UPLOAD_LIMIT.into());
     }
     let staging = operation.blocking(move |operation| Staging::begin(operation, &path, condition)).await?;
     let staging = Arc::new(staging);
@@ -77,7 +77,7 @@ async fn receive(
     };
     operation.bound(written).await??;
     drop(writes);
-    operation.blocking(move |operation| staging.commit(operation)).await.map(Some)
+    operation.blocking(move |operation| staging.commit(operation)).await
 }
 
 /// The body in pieces of a good size to write, each with its place in the file.

@@ -14,8 +14,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::confine::{ExportPath, kind, stat_open};
-use super::operations::Operation;
-use super::operations::intent::{Identity, Intent, OpenPlace};
+use super::operations::intent::{Content, Identity, Intent, OpenPlace};
+use super::operations::{Failure, Operation};
 use super::revision::{file_stat, revision};
 use super::steps::Step;
 use crate::random;
@@ -45,7 +45,7 @@ impl Staging {
             None => NEW_FILE,
         };
         operation.step(Step::Create)?;
-        let leftover = Leftover::new(operation, &place, AtFlags::empty())?;
+        let leftover = Leftover::new(operation, &place, LeftoverKind::File)?;
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(place.as_fd(), &leftover.name, flags, PRIVATE)?.into();
         Ok(Self { place, leftover, file, condition, mode })
@@ -58,48 +58,60 @@ impl Staging {
         Ok(self.file.write_all_at(bytes, offset).map_err(|error| errno(&error))?)
     }
 
-    /// Gives the content its name, if the condition still holds. An error says that nothing changed. Blocks.
-    pub(crate) fn commit(&self, operation: &Operation) -> Result<FileStat, Refusal> {
+    /// Gives the content its name, if the condition still holds. Blocks.
+    pub(crate) fn commit(&self, operation: &Operation) -> Result<Option<FileStat>, Failure> {
         operation.check()?;
         fchmod(&self.file, self.mode)?;
         operation.step(Step::Sync)?;
         fsync(&self.file)?;
         let old = require(&self.condition, &self.place)?;
         let staged = Staged { place: &self.place, leftover: &self.leftover, object: self.file.as_fd() };
+        let object = stat_open(self.file.as_fd())?;
+        let intent = Intent::Place {
+            at: self.place.place().clone(),
+            staged: self.leftover.name.clone(),
+            object: Identity::from(&object),
+            content: Some(Content::from(&object)),
+            // With another name elsewhere it could come back.
+            old: old.filter(|old| old.stx_nlink == 1).as_ref().map(Identity::from),
+        };
         let check = || require(&self.condition, &self.place).map(drop);
         let replace = || match self.condition {
             ReplaceCondition::CreateOnly => match staged.rename_to_free_name() {
-                Err(Errno::EXIST) => Err(Refusal::CONFLICT),
-                renamed => Ok(renamed?),
+                Err(Errno::EXIST) => Err(Refusal::CONFLICT.into()),
+                renamed => renamed.map_err(Failure::of_effect),
             },
-            ReplaceCondition::Match(_) => Ok(staged.rename()?),
+            ReplaceCondition::Match(_) => staged.rename().map_err(Failure::of_effect),
         };
-        let stat = staged.publish(operation, old.as_ref(), check, replace)?;
-        file_stat(&stat, operation.export().is_writable()).ok_or(Refusal::IO)
+        let stat = staged.publish(operation, &intent, check, replace)?;
+        let is_writable = operation.export().is_writable();
+        // The revision of bytes that another program wrote meanwhile must not pass for that of this write.
+        let published = stat.filter(|stat| Content::from(stat) == Content::from(&object));
+        Ok(published.map_or_else(|| file_stat(&object, false), |stat| file_stat(&stat, is_writable)))
     }
 }
 
-/// Stages `bytes` and gives them their name, if the condition holds. An error says that nothing changed. Blocks.
+/// Stages `bytes` and gives them their name, if the condition holds. Blocks.
 pub(crate) fn replace_from_bytes(
     operation: &Operation,
     path: &ExportPath,
     condition: &ReplaceCondition,
     bytes: &[u8],
-) -> Result<FileStat, Refusal> {
+) -> Result<Option<FileStat>, Failure> {
     let staging = Staging::begin(operation, path, condition.clone())?;
     staging.write_at(operation, 0, bytes)?;
     staging.commit(operation)
 }
 
-/// Makes a folder. An error says that there is no new one. Blocks.
-pub(crate) fn make_directory(operation: &Operation, path: &ExportPath) -> Result<(), Refusal> {
+/// Makes a folder. Blocks.
+pub(crate) fn make_directory(operation: &Operation, path: &ExportPath) -> Result<(), Failure> {
     let place = Arc::new(OpenPlace::open(&operation.export().root, path)?);
     let check = || if place.stat()?.is_none() { Ok(()) } else { Err(Refusal::EXISTS) };
     check()?;
     operation.check()?;
     operation.step(Step::Create)?;
     // Made under a staging name, so that a later start can tell it from one that somebody else made.
-    let leftover = Leftover::new(operation, &place, AtFlags::REMOVEDIR)?;
+    let leftover = Leftover::new(operation, &place, LeftoverKind::Folder)?;
     rustix::fs::mkdirat(place.as_fd(), &leftover.name, PRIVATE_FOLDER)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = openat(place.as_fd(), &leftover.name, flags, Mode::empty())?;
@@ -109,7 +121,14 @@ pub(crate) fn make_directory(operation: &Operation, path: &ExportPath) -> Result
     operation.step(Step::Sync)?;
     fsync(&folder)?;
     let staged = Staged { place: &place, leftover: &leftover, object: folder.as_fd() };
-    staged.publish(operation, None, check, || Ok(staged.rename_to_free_name()?))?;
+    let intent = Intent::Place {
+        at: place.place().clone(),
+        staged: leftover.name.clone(),
+        object: Identity::from(&stat_open(folder.as_fd())?),
+        content: None,
+        old: None,
+    };
+    staged.publish(operation, &intent, check, || staged.rename_to_free_name().map_err(Failure::of_effect))?;
     Ok(())
 }
 
@@ -126,29 +145,22 @@ impl Staged<'_> {
     fn publish(
         &self,
         operation: &Operation,
-        old: Option<&Statx>,
+        intent: &Intent,
         check: impl Fn() -> Result<(), Refusal>,
-        effect: impl FnOnce() -> Result<(), Refusal>,
-    ) -> Result<Statx, Refusal> {
-        let object = stat_open(self.object)?;
-        let intent = Intent::Place {
-            at: self.place.place().clone(),
-            staged: self.leftover.name.clone(),
-            object: Identity::from(&object),
-            old: old.map(Identity::from),
-        };
-        operation.intend(&intent, Some(Arc::clone(self.leftover)))?;
+        effect: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<Option<Statx>, Failure> {
+        operation.intend(intent, Some(self.leftover))?;
         let stat = {
             let _turn = operation.export().turn();
             operation.check()?;
             if !self.place.is_current(&operation.export().root) {
-                return Err(Refusal::CONFLICT);
+                return Err(Refusal::CONFLICT.into());
             }
-            operation.step(Step::Effect)?;
+            operation.step(Step::Effect).map_err(Failure::of_effect)?;
             check()?;
             effect()?;
             // A failure from here on does not take the effect back.
-            stat_open(self.object).unwrap_or(object)
+            stat_open(self.object).ok()
         };
         let _ = operation.step(Step::Done);
         flush(&[self.place]);
@@ -180,16 +192,39 @@ pub(super) fn flush(places: &[&OpenPlace]) {
 pub(crate) struct Leftover {
     place: Arc<OpenPlace>,
     pub(super) name: String,
-    flags: AtFlags,
+    kind: LeftoverKind,
     is_evidence: AtomicBool,
+}
+
+/// What a staging name is made for, which its last digit tells: a folder may be removed only if it was made for one.
+/// Another could be a folder of somebody else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LeftoverKind {
+    File,
+    Folder,
+}
+
+impl LeftoverKind {
+    /// How what has the name is removed.
+    pub(super) fn of_name(name: &str) -> Self {
+        if name.ends_with(Self::Folder.digit()) { Self::Folder } else { Self::File }
+    }
+
+    fn digit(self) -> char {
+        match self {
+            Self::File => 'f',
+            Self::Folder => 'd',
+        }
+    }
 }
 
 impl Leftover {
     /// A name that nothing has.
-    pub(super) fn new(operation: &Operation, place: &Arc<OpenPlace>, flags: AtFlags) -> Result<Arc<Self>, Refusal> {
-        let random = random::bytes::<8>().map_err(|_| Refusal::IO)?;
-        let name = format!("{}{}", operation.staging_prefix(), random::hex(&random));
-        Ok(Arc::new(Self { place: Arc::clone(place), name, flags, is_evidence: AtomicBool::new(false) }))
+    pub(super) fn new(operation: &Operation, place: &Arc<OpenPlace>, kind: LeftoverKind) -> Result<Arc<Self>, Refusal> {
+        let mut random = random::hex(&random::bytes::<8>().map_err(|_| Refusal::IO)?);
+        random.pop();
+        let name = format!("{}{random}{}", operation.staging_prefix(), kind.digit());
+        Ok(Arc::new(Self { place: Arc::clone(place), name, kind, is_evidence: AtomicBool::new(false) }))
     }
 
     /// Whether it proves what became of a write that has no receipt. Then it is left alone: the next start looks at it.
@@ -203,7 +238,11 @@ impl Drop for Leftover {
         if *self.is_evidence.get_mut() {
             return;
         }
-        match unlinkat(self.place.as_fd(), &self.name, self.flags) {
+        let flags = match self.kind {
+            LeftoverKind::File => AtFlags::empty(),
+            LeftoverKind::Folder => AtFlags::REMOVEDIR,
+        };
+        match unlinkat(self.place.as_fd(), &self.name, flags) {
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => tracing::warn!("a staging file could not be removed; the next start tries again: {errno}"),
         }

@@ -16,7 +16,9 @@ pub(crate) enum Step {
     Sync,
     /// The intent is recorded; the one system call that everybody sees is about to be made.
     Effect,
-    /// That call was made; the receipt is not written.
+    /// That call took something that it was not meant to take, which is about to be given back.
+    GiveBack,
+    /// The call that everybody sees was made; the receipt is not written.
     Done,
     /// The receipt is written; nobody was told.
     Recorded,

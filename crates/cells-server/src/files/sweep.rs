@@ -8,8 +8,10 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, unlinkat};
 use rustix::io::Errno;
 use tokio_util::sync::CancellationToken;
 
+use super::confine::child_kind;
 use super::exports::Export;
 use super::operations::Operations;
+use super::staging::LeftoverKind;
 
 /// Walks through the export in the background until it is done or the node stops.
 pub(super) fn start(export: Arc<Export>, operations: &Arc<Operations>) {
@@ -54,11 +56,9 @@ impl Sweep {
             if matches!(name.to_bytes(), b"." | b"..") {
                 continue;
             }
-            let is_directory = matches!(entry.file_type(), FileType::Directory | FileType::Unknown);
+            let is_directory = child_kind(level.directory.as_fd(), name, entry.file_type()) == FileType::Directory;
             if let Some(name) = name.to_str().ok().filter(|name| self.is_left_over(name)) {
-                let flags = if is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-                // A folder with content is none of ours; what cannot be removed stays hidden.
-                self.removed += u64::from(unlinkat(&level.directory, name, flags).is_ok());
+                self.removed += u64::from(remove(&level.directory, name, is_directory));
             } else if is_directory
                 // What cannot be opened cannot hold anything of this node.
                 && let Ok(below) = open_directory(level.directory.as_fd(), name).and_then(Level::open)
@@ -76,6 +76,17 @@ impl Sweep {
         let is_ours = digits.len() == 32 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         is_ours && !name.starts_with(&self.current_prefix)
     }
+}
+
+/// Whether it is gone. A folder with content is none of this node, nor is one whose name was made for a file; both stay
+/// hidden.
+fn remove(directory: &OwnedFd, name: &str, is_directory: bool) -> bool {
+    let flags = match (is_directory, LeftoverKind::of_name(name)) {
+        (false, _) => AtFlags::empty(),
+        (true, LeftoverKind::Folder) => AtFlags::REMOVEDIR,
+        (true, LeftoverKind::File) => return false,
+    };
+    unlinkat(directory, name, flags).is_ok()
 }
 
 struct Level {

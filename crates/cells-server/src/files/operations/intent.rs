@@ -9,6 +9,7 @@ use rustix::fs::Statx;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::{not_committed, unknown};
 use crate::files::confine::{ExportPath, Root, stat_child, stat_open};
 use crate::files::exports::Export;
 use crate::files::revision::file_stat;
@@ -23,6 +24,13 @@ pub(crate) struct Identity {
     born: (i64, u32),
 }
 
+impl Identity {
+    /// Whether another file can never be taken for this one, not even when this one is gone.
+    fn is_unique(self) -> bool {
+        self.born != (0, 0)
+    }
+}
+
 impl From<&Statx> for Identity {
     fn from(stat: &Statx) -> Self {
         Self {
@@ -30,6 +38,19 @@ impl From<&Statx> for Identity {
             inode: stat.stx_ino,
             born: (stat.stx_btime.tv_sec, stat.stx_btime.tv_nsec),
         }
+    }
+}
+
+/// What tells whether a file still has the content that a write gave it. A new name does not change it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Content {
+    size: u64,
+    modified: (i64, u32),
+}
+
+impl From<&Statx> for Content {
+    fn from(stat: &Statx) -> Self {
+        Self { size: stat.stx_size, modified: (stat.stx_mtime.tv_sec, stat.stx_mtime.tv_nsec) }
     }
 }
 
@@ -113,7 +134,9 @@ pub(crate) enum Intent {
         /// Its name before, in the same directory.
         staged: String,
         object: Identity,
-        /// The file that has the name now.
+        /// None for a folder.
+        content: Option<Content>,
+        /// The file that has the name now, if it is gone for good when the name is taken from it.
         old: Option<Identity>,
     },
     /// Something gets another name.
@@ -125,21 +148,23 @@ pub(crate) enum Intent {
 impl Intent {
     /// Whether it was done. Only what the directories prove counts; everything else is unknown.
     pub(crate) fn look(&self, export: &Export) -> FileReceipt {
-        self.proof(export).unwrap_or_else(|| FileReceipt::Unknown { code: Some("EIO".to_owned()) })
+        self.proof(export).unwrap_or_else(unknown)
     }
 
     fn proof(&self, export: &Export) -> Option<FileReceipt> {
-        let not_committed = || FileReceipt::NotCommitted { code: INTERRUPTED.to_owned() };
+        let not_committed = || not_committed(INTERRUPTED);
         match self {
-            Self::Place { at, staged, object, old } => {
+            Self::Place { at, staged, object, content, old } => {
                 let place = at.open(&export.root)?;
-                let (here, staged) = (place.identity(&place.name), place.identity(staged));
-                match (here == Some(*object), staged == Some(*object)) {
-                    (true, false) => Some(FileReceipt::Committed { result: place.file(export) }),
-                    (false, true) => Some(not_committed()),
-                    (false, false) if old.is_some() && here == *old => Some(not_committed()),
-                    _ => None,
-                }
+                let stat = place.stat().ok()?;
+                let (here, staged) = (stat.as_ref().map(Identity::from), place.identity(staged));
+                Some(match was_placed(here, staged, *object, *old)? {
+                    true => {
+                        let result = stat.filter(|stat| *content == Some(Content::from(stat)));
+                        FileReceipt::Committed { result: result.and_then(|stat| file(&stat, export)) }
+                    }
+                    false => not_committed(),
+                })
             }
             Self::Move { from, to, object } => {
                 let (from, to) = (from.open(&export.root)?, to.open(&export.root)?);
@@ -152,23 +177,49 @@ impl Intent {
             }
             Self::Remove { at, aside, object } => {
                 let place = at.open(&export.root)?;
-                // Nobody else uses that name: whatever has it was put aside by this write.
-                if aside.as_deref().is_some_and(|aside| place.identity(aside).is_some()) {
-                    return Some(FileReceipt::Committed { result: None });
-                }
-                (place.identity(&place.name) == Some(*object)).then(not_committed)
+                let here = place.identity(&place.name);
+                let aside = aside.as_ref().map(|aside| place.identity(aside));
+                Some(match was_removed(here, aside, *object)? {
+                    true => FileReceipt::Committed { result: None },
+                    false => not_committed(),
+                })
             }
         }
     }
 }
 
-impl OpenPlace {
-    /// The attributes of a file, which a receipt tells; none for a directory.
-    fn file(&self, export: &Export) -> Option<FileStat> {
-        let stat = self.stat().ok()??;
-        file_stat(&stat, export.is_writable()).filter(|stat| stat.kind == FileKind::File)
+/// Whether a staged object got its name, by what has that name and what has its staging name.
+pub(super) fn was_placed(
+    here: Option<Identity>,
+    staged: Option<Identity>,
+    object: Identity,
+    old: Option<Identity>,
+) -> Option<bool> {
+    match (here == Some(object), staged == Some(object)) {
+        (true, false) => Some(true),
+        (false, true) => Some(false),
+        // The effect would have ended the old file. A later one could look like it, if nothing tells them apart.
+        (false, false) if old.is_some_and(|old| here == Some(old) && old.is_unique()) => Some(false),
+        _ => None,
     }
 }
 
+/// Whether an object was removed, by what has its name and, if it was to be put aside, what has that name.
+pub(super) fn was_removed(here: Option<Identity>, aside: Option<Option<Identity>>, object: Identity) -> Option<bool> {
+    let stands = here == Some(object);
+    match aside {
+        // Nobody else uses that name, but something else may have been taken from the other one.
+        Some(Some(aside)) => (aside == object).then_some(true),
+        Some(None) => stands.then_some(false),
+        // The effect ends the directory. A later one could look like it, if nothing tells them apart.
+        None => (stands && object.is_unique()).then_some(false),
+    }
+}
+
+/// The attributes of a file, which a receipt tells; none for a directory.
+fn file(stat: &Statx, export: &Export) -> Option<FileStat> {
+    file_stat(stat, export.is_writable()).filter(|stat| stat.kind == FileKind::File)
+}
+
 /// Why a write that the end of the node interrupted did not happen.
-pub(crate) const INTERRUPTED: &str = "ECANCELLED";
+pub(super) const INTERRUPTED: Refusal = Refusal::CANCELLED;

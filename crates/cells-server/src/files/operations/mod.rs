@@ -1,6 +1,7 @@
 //! Writes as operations (`files-http.md` §5.1): an id is claimed durably before its write begins, is never executed again,
 //! and has a receipt for an hour, also after a restart.
 
+mod failure;
 pub(crate) mod intent;
 mod operation;
 mod routes;
@@ -27,10 +28,10 @@ use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+pub(crate) use self::failure::Failure;
 pub(crate) use self::operation::Operation;
 pub(super) use self::routes::{cancel, status};
 
-use self::intent::INTERRUPTED;
 use self::store::OperationStore;
 use super::exports::{Export, Exports};
 use super::steps::{Step, Steps};
@@ -95,7 +96,7 @@ impl Operations {
         let start = random::bytes::<8>().map_err(|_| OpenError::Disk("no randomness".to_owned()))?;
         let store = OperationStore::open(state, server_id, |key, intent| match exports.get(&key.alias) {
             Some(export) => intent.look(export),
-            None => FileReceipt::Unknown { code: Some(Refusal::IO.code.to_owned()) },
+            None => unknown(),
         })?;
         let ledger = Mutex::new(Ledger { store, running: BTreeMap::new() });
         let staging_prefix = format!("{STAGING_PREFIX}{}", random::hex(&start));
@@ -104,8 +105,7 @@ impl Operations {
     }
 
     /// Claims the id and executes `work`, which goes on when the client is gone. Answers with the receipt, with a refusal
-    /// when nothing was claimed, or with `unknown` when the deadline comes first. An error of `work` says that it had no
-    /// effect.
+    /// when nothing was claimed, or with `unknown` when the deadline comes first.
     pub(crate) async fn run<W, F>(
         self: &Arc<Self>,
         key: OperationKey,
@@ -115,7 +115,7 @@ impl Operations {
     ) -> Response
     where
         W: FnOnce(Operation) -> F + Send + 'static,
-        F: Future<Output = Result<Option<FileStat>, Refusal>> + Send + 'static,
+        F: Future<Output = Result<Option<FileStat>, Failure>> + Send + 'static,
     {
         let (answer, answered) = oneshot::channel();
         let operation = Operation::new(Arc::clone(self), key, export, deadline, self.stop.child_token());
@@ -128,7 +128,7 @@ impl Operations {
             Ok(Ok(Ok((status, receipt)))) => reply(status, &receipt),
             Ok(Ok(Err(refusal))) => refusal.into_response(),
             // The task is gone without an answer: the node ends.
-            Ok(Err(_)) => Refusal::IO.into_response(),
+            Ok(Err(_)) => reply(Refusal::IO.status, &unknown()),
             Err(late) => reply(late.status, &FileReceipt::Unknown { code: Some(late.code.to_owned()) }),
         }
     }
@@ -136,21 +136,24 @@ impl Operations {
     async fn execute<W, F>(operation: Operation, work: W) -> Result<(StatusCode, FileReceipt), Refusal>
     where
         W: FnOnce(Operation) -> F,
-        F: Future<Output = Result<Option<FileStat>, Refusal>>,
+        F: Future<Output = Result<Option<FileStat>, Failure>>,
     {
         let claimed = operation.clone();
         blocking(move || claimed.claim()).await?;
         let done = AssertUnwindSafe(work(operation.clone())).catch_unwind().await;
-        blocking(move || {
+        let finish = move || {
             let (status, receipt) = match done {
                 Ok(Ok(result)) => (StatusCode::OK, FileReceipt::Committed { result }),
-                Ok(Err(refusal)) => (refusal.status, FileReceipt::NotCommitted { code: refusal.code.to_owned() }),
-                Err(_) => (Refusal::IO.status, operation.look()),
+                Ok(Err(Failure::Refused(refusal))) => (refusal.status, not_committed(refusal)),
+                Ok(Err(Failure::Unsure(refusal))) => operation.settle(refusal),
+                // It panicked, and nobody knows how far it came.
+                Err(_) => operation.settle(Refusal::IO),
             };
             operation.finish(receipt.clone());
             Ok((status, receipt))
-        })
-        .await
+        };
+        // From the claim on, no answer may say that nothing happened unless that is known.
+        Ok(blocking(finish).await.unwrap_or_else(|refusal| (refusal.status, unknown())))
     }
 
     /// What is known of an id; none when it is not known.
@@ -209,6 +212,15 @@ impl Operations {
 /// A receipt with the status of a write.
 fn reply(status: StatusCode, receipt: &FileReceipt) -> Response {
     (status, axum::Json(receipt)).into_response()
+}
+
+fn not_committed(why: Refusal) -> FileReceipt {
+    FileReceipt::NotCommitted { code: why.code.to_owned() }
+}
+
+/// Nobody can find out.
+fn unknown() -> FileReceipt {
+    FileReceipt::Unknown { code: Some(Refusal::IO.code.to_owned()) }
 }
 
 async fn blocking<T: Send + 'static>(job: impl FnOnce() -> Result<T, Refusal> + Send + 'static) -> Result<T, Refusal> {

@@ -3,13 +3,14 @@
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::http::StatusCode;
 use cells_protocol::file_receipts::FileReceipt;
 use rustix::io::Errno;
 use tokio::task::spawn_blocking;
 use tokio_util::sync::CancellationToken;
 
 use super::intent::Intent;
-use super::{INTERRUPTED, OperationKey, Operations, Step};
+use super::{OperationKey, Operations, Step, not_committed, unknown};
 use crate::deadline::Deadline;
 use crate::files::exports::Export;
 use crate::files::staging::Leftover;
@@ -28,7 +29,7 @@ struct Inner {
     deadline: Deadline,
     cancelled: CancellationToken,
     /// What is removed when the receipt is written. Until then it proves what happened.
-    leftovers: Mutex<Vec<Arc<Leftover>>>,
+    evidence: Mutex<Vec<Arc<Leftover>>>,
 }
 
 impl Operation {
@@ -39,8 +40,8 @@ impl Operation {
         deadline: Deadline,
         cancelled: CancellationToken,
     ) -> Self {
-        let leftovers = Mutex::default();
-        Self { inner: Arc::new(Inner { operations, key, export, deadline, cancelled, leftovers }) }
+        let evidence = Mutex::default();
+        Self { inner: Arc::new(Inner { operations, key, export, deadline, cancelled, evidence }) }
     }
 
     pub(crate) fn export(&self) -> &Arc<Export> {
@@ -66,10 +67,11 @@ impl Operation {
     }
 
     /// Runs `job` on a thread that may block. Only the wait for a thread is bound; the job runs to its end.
-    pub(crate) async fn blocking<T: Send + 'static>(
-        &self,
-        job: impl FnOnce(&Self) -> Result<T, Refusal> + Send + 'static,
-    ) -> Result<T, Refusal> {
+    pub(crate) async fn blocking<T, E>(&self, job: impl FnOnce(&Self) -> Result<T, E> + Send + 'static) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<Refusal> + Send + 'static,
+    {
         let slot = self.bound(self.inner.operations.workers.slot()).await??;
         let operation = self.clone();
         let job = move || {
@@ -81,7 +83,8 @@ impl Operation {
             Ok(result) => result,
             // Nobody knows how far it came: the receipt is found by looking.
             Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
-            Err(_) => Err(Refusal::IO),
+            // It was never started.
+            Err(_) => Err(Refusal::IO.into()),
         }
     }
 
@@ -96,12 +99,13 @@ impl Operation {
     }
 
     /// Records what is about to be done, durably. `leftover` is removed when the receipt is written.
-    pub(crate) fn intend(&self, intent: &Intent, leftover: Option<Arc<Leftover>>) -> Result<(), Refusal> {
+    pub(crate) fn intend(&self, intent: &Intent, leftover: Option<&Arc<Leftover>>) -> Result<(), Refusal> {
+        self.inner.operations.lock().store.intend(&self.inner.key, intent)?;
         if let Some(leftover) = leftover {
             leftover.set_evidence(true);
-            self.inner.leftovers.lock().unwrap_or_else(PoisonError::into_inner).push(leftover);
+            self.inner.evidence.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(leftover));
         }
-        self.inner.operations.lock().store.intend(&self.inner.key, intent)
+        Ok(())
     }
 
     pub(super) fn claim(&self) -> Result<(), Refusal> {
@@ -115,24 +119,30 @@ impl Operation {
         Ok(())
     }
 
-    /// What became of a write that did not say.
-    pub(super) fn look(&self) -> FileReceipt {
+    /// What became of a write that failed for this reason and does not know whether it had an effect.
+    pub(super) fn settle(&self, why: Refusal) -> (StatusCode, FileReceipt) {
         let intent = self.inner.operations.lock().store.intent(&self.inner.key);
-        match intent {
-            Some(intent) => intent.look(&self.inner.export),
-            None => FileReceipt::NotCommitted { code: INTERRUPTED.to_owned() },
+        let found = match intent {
+            Ok(Some(intent)) => intent.look(&self.inner.export),
+            Ok(None) => not_committed(why),
+            Err(_) => unknown(),
+        };
+        match found {
+            FileReceipt::Committed { .. } => (StatusCode::OK, found),
+            FileReceipt::NotCommitted { .. } => (why.status, not_committed(why)),
+            FileReceipt::Unknown { .. } | FileReceipt::Running => (Refusal::IO.status, unknown()),
         }
     }
 
     /// Writes the receipt, then tidies up.
     pub(super) fn finish(&self, receipt: FileReceipt) {
+        let evidence = std::mem::take(&mut *self.inner.evidence.lock().unwrap_or_else(PoisonError::into_inner));
         let mut ledger = self.inner.operations.lock();
-        ledger.store.finish(&self.inner.key, receipt);
+        let evidence = ledger.store.finish(&self.inner.key, receipt, evidence);
         ledger.running.remove(&self.inner.key);
         drop(ledger);
-        let leftovers = std::mem::take(&mut *self.inner.leftovers.lock().unwrap_or_else(PoisonError::into_inner));
-        leftovers.iter().for_each(|leftover| leftover.set_evidence(false));
-        drop(leftovers);
+        evidence.iter().for_each(|leftover| leftover.set_evidence(false));
+        drop(evidence);
         let _ = self.step(Step::Recorded);
     }
 }

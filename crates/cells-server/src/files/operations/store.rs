@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use cells_protocol::file_receipts::FileReceipt;
 use cells_protocol::ids::{Alias, OperationId, PrincipalId, ServerId};
@@ -9,8 +10,9 @@ use cells_protocol::json::to_vec;
 use cells_protocol::limits::{OPERATION_RETENTION_MS, OPERATIONS_MAX};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Transaction, params};
 
-use super::OperationKey;
 use super::intent::{INTERRUPTED, Intent};
+use super::{OperationKey, not_committed, unknown};
+use crate::files::staging::Leftover;
 use crate::harness::clock::now_ms;
 use crate::receipt_file::{OpenError, connect, create_schema};
 use crate::refusal::Refusal;
@@ -20,7 +22,22 @@ use crate::refusal::Refusal;
 pub(super) struct OperationStore {
     connection: Connection,
     /// Receipts that could not be written. Nothing is claimed until they are.
-    unsaved: BTreeMap<OperationKey, FileReceipt>,
+    unsaved: BTreeMap<OperationKey, Unsaved>,
+}
+
+/// A receipt, and what proves it as long as it is not in the table.
+#[derive(Debug)]
+struct Unsaved {
+    receipt: FileReceipt,
+    evidence: Vec<Arc<Leftover>>,
+}
+
+/// What the table holds of the intent of a write that has no receipt.
+enum Recorded {
+    Nothing,
+    Intent(Intent),
+    /// Another version of this program wrote it.
+    Unreadable,
 }
 
 impl OperationStore {
@@ -36,8 +53,9 @@ impl OperationStore {
         create_schema(&transaction, server_id, TABLES)?;
         for (key, intent) in unfinished(&transaction)? {
             let receipt = match intent {
-                None => FileReceipt::NotCommitted { code: INTERRUPTED.to_owned() },
-                Some(intent) => look(&key, &intent),
+                Recorded::Nothing => not_committed(INTERRUPTED),
+                Recorded::Intent(intent) => look(&key, &intent),
+                Recorded::Unreadable => unknown(),
             };
             save(&transaction, &key, &receipt)?;
         }
@@ -55,7 +73,7 @@ impl OperationStore {
         if let Some(receipt) = self.find(key)? {
             return Ok(receipt);
         }
-        let cancelled = FileReceipt::NotCommitted { code: Refusal::CANCELLED.code.to_owned() };
+        let cancelled = not_committed(Refusal::CANCELLED);
         match self.insert(key, Some(&cancelled)) {
             Err(Refusal::OPERATION_LIMIT) => Err(Refusal::OPERATION_UNKNOWN),
             inserted => inserted.map(|_| cancelled),
@@ -71,28 +89,40 @@ impl OperationStore {
         if updated.map_err(|error| refused(&error))? == 1 { Ok(()) } else { Err(Refusal::IO) }
     }
 
-    /// What a write that has no receipt was about to do.
-    pub(super) fn intent(&self, key: &OperationKey) -> Option<Intent> {
+    /// What a write that has no receipt was about to do; none when it had not come so far. An error says that nobody knows.
+    pub(super) fn intent(&self, key: &OperationKey) -> Result<Option<Intent>, Refusal> {
         let (principal, alias, id) = key.parts();
         let select = self.connection.prepare_cached(SELECT_INTENT);
-        let found = select.and_then(|mut select| {
-            select.query_row(params![principal, alias, id], |row| row.get::<_, Option<String>>(0)).optional()
-        });
-        serde_json::from_str(&found.ok()???).ok()
+        let found = select.and_then(|mut select| select.query_row(params![principal, alias, id], |row| row.get(0)));
+        match Recorded::of(found.map_err(|error| refused(&error))?) {
+            Recorded::Nothing => Ok(None),
+            Recorded::Intent(intent) => Ok(Some(intent)),
+            Recorded::Unreadable => Err(Refusal::IO),
+        }
     }
 
-    /// Writes the receipt. When that fails it is kept in memory until it works.
-    pub(super) fn finish(&mut self, key: &OperationKey, receipt: FileReceipt) {
-        if save(&self.connection, key, &receipt).is_err() {
-            tracing::error!("the receipt of a write could not be saved; nothing is written until it can");
-            self.unsaved.insert(key.clone(), receipt);
+    /// Writes the receipt and gives back the evidence, which is not needed then. When that fails both are kept until it
+    /// works.
+    pub(super) fn finish(
+        &mut self,
+        key: &OperationKey,
+        receipt: FileReceipt,
+        evidence: Vec<Arc<Leftover>>,
+    ) -> Vec<Arc<Leftover>> {
+        match save(&self.connection, key, &receipt) {
+            Ok(()) => evidence,
+            Err(error) => {
+                tracing::error!("the receipt of a write could not be saved; nothing is written until it can: {error}");
+                self.unsaved.insert(key.clone(), Unsaved { receipt, evidence });
+                Vec::new()
+            }
         }
     }
 
     /// The receipt of an id; none when it is not known.
     pub(super) fn find(&self, key: &OperationKey) -> Result<Option<FileReceipt>, Refusal> {
-        if let Some(receipt) = self.unsaved.get(key) {
-            return Ok(Some(receipt.clone()));
+        if let Some(unsaved) = self.unsaved.get(key) {
+            return Ok(Some(unsaved.receipt.clone()));
         }
         let (principal, alias, id) = key.parts();
         let found = self.connection.prepare_cached(SELECT).and_then(|mut select| {
@@ -105,36 +135,60 @@ impl OperationStore {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     /// Forgets what is old enough and adds a row. False: the id is known.
     fn insert(&mut self, key: &OperationKey, receipt: Option<&FileReceipt>) -> Result<bool, Refusal> {
-        let transaction = self.connection.transaction().map_err(|error| refused(&error))?;
-        for (key, receipt) in &self.unsaved {
-            save(&transaction, key, receipt).map_err(|error| refused(&error))?;
+        let inserted = self.transact(key, receipt).map_err(|error| refused(&error))?;
+        for unsaved in std::mem::take(&mut self.unsaved).into_values() {
+            unsaved.evidence.iter().for_each(|leftover| leftover.set_evidence(false));
         }
-        let inserted = insert(&transaction, key, receipt)?;
-        transaction.commit().map_err(|error| refused(&error))?;
-        self.unsaved.clear();
+        match inserted {
+            Inserted::New => Ok(true),
+            Inserted::Known => Ok(false),
+            Inserted::Full => Err(Refusal::OPERATION_LIMIT),
+        }
+    }
+
+    fn transact(&mut self, key: &OperationKey, receipt: Option<&FileReceipt>) -> rusqlite::Result<Inserted> {
+        let transaction = self.connection.transaction()?;
+        for (key, unsaved) in &self.unsaved {
+            save(&transaction, key, &unsaved.receipt)?;
+        }
+        transaction.execute(FORGET, [expired()])?;
+        let (principal, alias, id) = key.parts();
+        let known = transaction.prepare_cached(KNOWN)?.exists(params![principal, alias, id])?;
+        let count: i64 = transaction.query_row(COUNT, [], |row| row.get(0))?;
+        let inserted = if known {
+            Inserted::Known
+        } else if count >= OPERATIONS_MAX.cast_signed() {
+            Inserted::Full
+        } else {
+            let mut insert = transaction.prepare_cached(INSERT)?;
+            insert.execute(params![principal, alias, id, receipt.map(text), time()])?;
+            Inserted::New
+        };
+        transaction.commit()?;
         Ok(inserted)
     }
 }
 
-fn insert(transaction: &Transaction<'_>, key: &OperationKey, receipt: Option<&FileReceipt>) -> Result<bool, Refusal> {
-    let run = || {
-        transaction.execute(FORGET, [expired()])?;
-        let count: i64 = transaction.query_row(COUNT, [], |row| row.get(0))?;
-        let (principal, alias, id) = key.parts();
-        let mut known = transaction.prepare_cached(KNOWN)?;
-        let known = known.exists(params![principal, alias, id])?;
-        let is_full = !known && count >= i64::try_from(OPERATIONS_MAX).unwrap_or(i64::MAX);
-        if !known && !is_full {
-            let mut insert = transaction.prepare_cached(INSERT)?;
-            insert.execute(params![principal, alias, id, receipt.map(text), time()])?;
+enum Inserted {
+    New,
+    Known,
+    Full,
+}
+
+impl Recorded {
+    fn of(text: Option<String>) -> Self {
+        match text.map(|text| serde_json::from_str(&text)) {
+            None => Self::Nothing,
+            Some(Ok(intent)) => Self::Intent(intent),
+            Some(Err(_)) => Self::Unreadable,
         }
-        Ok((known, is_full))
-    };
-    match run().map_err(|error| refused(&error))? {
-        (_, true) => Err(Refusal::OPERATION_LIMIT),
-        (known, false) => Ok(!known),
     }
 }
 
@@ -145,7 +199,7 @@ fn save(connection: &Connection, key: &OperationKey, receipt: &FileReceipt) -> r
     Ok(())
 }
 
-fn unfinished(transaction: &Transaction<'_>) -> Result<Vec<(OperationKey, Option<Intent>)>, OpenError> {
+fn unfinished(transaction: &Transaction<'_>) -> Result<Vec<(OperationKey, Recorded)>, OpenError> {
     let mut select = transaction.prepare(UNFINISHED)?;
     let mut rows = select.query([])?;
     let mut unfinished = Vec::new();
@@ -156,9 +210,7 @@ fn unfinished(transaction: &Transaction<'_>) -> Result<Vec<(OperationKey, Option
             alias: Alias::new(alias).map_err(|_| OpenError::Damaged)?,
             id: OperationId::new(id).map_err(|_| OpenError::Damaged)?,
         };
-        let intent = row.get::<_, Option<String>>(3)?;
-        let intent = intent.map(|text| serde_json::from_str(&text)).transpose().map_err(|_| OpenError::Damaged)?;
-        unfinished.push((key, intent));
+        unfinished.push((key, Recorded::of(row.get(3)?)));
     }
     Ok(unfinished)
 }

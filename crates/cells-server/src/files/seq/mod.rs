@@ -20,7 +20,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use self::table::Entries;
 use super::confine::{ExportPath, stat_open};
-use super::operations::{Operation, OperationKey};
+use super::operations::{Failure, Operation, OperationKey};
 use super::revision::revision;
 use super::staging::replace_from_bytes;
 use super::{Export, admit, admit_write};
@@ -70,14 +70,12 @@ pub(super) async fn transaction(
     let (principal, alias, export) = admit_write(&app, &headers, &alias)?;
     let deadline = Deadline::start(&headers)?;
     let key = OperationKey::of(principal.id(), &alias, &headers)?;
-    let work = async move |operation: Operation| {
-        operation.blocking(move |operation| apply(operation, request)).await.map(Some)
-    };
+    let work = async move |operation: Operation| operation.blocking(move |operation| apply(operation, request)).await;
     Ok(app.files.operations.run(key, export, deadline, work).await)
 }
 
-/// Publishes the file with all changes. An error says that nothing changed.
-fn apply(operation: &Operation, request: SeqTransactionRequest) -> Result<FileStat, Refusal> {
+/// Publishes the file with all changes.
+fn apply(operation: &Operation, request: SeqTransactionRequest) -> Result<Option<FileStat>, Failure> {
     let path = parse_path(request.path)?;
     check_changes(&request.changes).map_err(|_| Refusal::INVALID)?;
     let (mut entries, condition) = match request.expected_revision {
@@ -90,7 +88,7 @@ fn apply(operation: &Operation, request: SeqTransactionRequest) -> Result<FileSt
             // The condition is checked once more when the new file is put in place.
             match load(operation.export(), &path, check)? {
                 Some((revision, entries)) if revision == expected => (entries, ReplaceCondition::Match(expected)),
-                Some(_) | None => return Err(Refusal::CONFLICT),
+                Some(_) | None => return Err(Refusal::CONFLICT.into()),
             }
         }
     };
@@ -107,7 +105,7 @@ fn apply(operation: &Operation, request: SeqTransactionRequest) -> Result<FileSt
     operation.check()?;
     let bytes = table::write(&entries)?;
     if bytes.len() as u64 > SEQ_FILE_MAX_BYTES {
-        return Err(Refusal::INVALID);
+        return Err(Refusal::INVALID.into());
     }
     replace_from_bytes(operation, &path, &condition, &bytes)
 }
