@@ -3,7 +3,7 @@
 use std::any::Any;
 
 use cells_driver::host::{HostError, HttpRequest, HttpResponse, PlatformContent, RequestBody};
-use js_sys::{Function, JSON, Object, Promise, Reflect, Uint8Array};
+use js_sys::{Array, Function, JSON, Object, Promise, Reflect, Uint8Array};
 use serde_json::Value;
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
@@ -19,10 +19,30 @@ pub(super) async fn send(fetch: Option<Function>, request: HttpRequest) -> Resul
         Some(fetch) => fetch.call2(&JsValue::UNDEFINED, &JsValue::from_str(&request.url), &init),
         None => global_fetch(&request.url, &init),
     };
-    let response = JsFuture::from(Promise::resolve(&answer.map_err(|error| network_error(&error))?))
-        .await
-        .map_err(|error| network_error(&error))?;
+    let answer = match answer {
+        Ok(promise) => JsFuture::from(Promise::resolve(&promise)).await,
+        Err(error) => Err(error),
+    };
+    let response = answer.map_err(|error| match network_error(&error) {
+        // A function of the host may have sent the request before it tried again.
+        HostError::Network(message) if fetch.is_none() && never_connected(&error) => HostError::Unreachable(message),
+        error => error,
+    })?;
     read_head(&response, abort)
+}
+
+/// Whether a failed `fetch` says that there was no connection, which only Node does: it tells the system call that failed.
+/// With several addresses, all of them must have failed so.
+fn never_connected(error: &JsValue) -> bool {
+    let failed_to_connect = |error: &JsValue| {
+        let syscall = get(error, "syscall").and_then(|syscall| syscall.as_string());
+        matches!(syscall.as_deref(), Some("connect" | "getaddrinfo"))
+    };
+    let Some(cause) = get(error, "cause") else { return false };
+    match get(&cause, "errors") {
+        Some(errors) => Array::is_array(&errors) && Array::from(&errors).iter().all(|error| failed_to_connect(&error)),
+        None => failed_to_connect(&cause),
+    }
 }
 
 /// Aborts its request when it goes away, which ends a transfer that nobody reads to the end.
