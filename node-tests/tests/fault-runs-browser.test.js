@@ -32,7 +32,7 @@ test('what is reported in Chromium is what happened, or unknown', async () => {
         page.evaluate(([name, given]) => window.actor[name](given), [method, argument]);
       return Object.fromEntries(METHODS.map((name) => [name, call(name)]));
     };
-    const host = { name: 'Chromium', file: import.meta.filename, resends: true, actor };
+    const host = { name: 'Chromium', file: import.meta.filename, isBrowser: true, actor };
     // Steps of 61 give another cell each time, and each fault equally often.
     const wanted = seeds(40, 61);
     const { runs, cells } = await faultRuns(host, wanted);

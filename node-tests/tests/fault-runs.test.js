@@ -8,7 +8,7 @@ import { Project } from '../support/project.js';
 test('what is reported in Node is what happened, or unknown', async () => {
   const project = await Project.create();
   const module = await project.import();
-  const host = { name: 'Node', file: import.meta.filename, resends: false, actor: async () => new Actor(module) };
+  const host = { name: 'Node', file: import.meta.filename, isBrowser: false, actor: async () => new Actor(module) };
   const wanted = seeds(200);
   const { runs, cells } = await faultRuns(host, wanted);
   if (wanted.length > 1) assert.deepEqual({ runs, cells }, { runs: wanted.length, cells: 70 });

@@ -60,9 +60,11 @@ export class NetworkLane {
     await this.proxy.listen();
     const sent = counts.paths[REQUESTS[mutation]] ?? 0;
     if (fault === 'delayed' && sent === 0 && outcome === 'not-started') return false;
-    const took = { none: sent === 1 && counts.faults === 0, refused: sent === 0 && outcome !== 'committed' };
-    // Browsers send a request again, by themselves, when an old connection breaks before the reply.
-    const isSent = sent === 1 || (sent === 2 && this.host.resends);
+    // Browsers do not tell that there was no connection, and send a request again by themselves when an old one breaks.
+    const { isBrowser } = this.host;
+    const refused = sent === 0 && (outcome === 'not-started' || (isBrowser && outcome === 'unknown'));
+    const took = { none: sent === 1 && counts.faults === 0, refused };
+    const isSent = sent === 1 || (sent === 2 && isBrowser);
     if (took[fault] ?? (isSent && counts.faults === 1)) return true;
     throw new Error(`the planned fault did not take effect: ${JSON.stringify(counts)}, reported ${outcome}`);
   }

@@ -6,8 +6,7 @@ import { runNetwork } from './network.js';
 
 /**
  * Does the runs with these seeds and prints a table; throws with a line for each run that failed, which repeats it.
- * `host` is where the package runs: `{name, file, actor, resends}`, with the test file, a function that gives actors, and
- * whether requests are sent again by the platform itself.
+ * `host` is where the package runs: `{name, file, isBrowser, actor}`, with the test file and a function that gives actors.
  */
 export async function faultRuns(host, seeds) {
   const started = Date.now();
