@@ -27,4 +27,5 @@ await events.ready;
 cursor ??= harness.eventSnapshot(profile).cursor;
 await harness.turn(profile, session.id, 'say Hello from the agent.');
 await answer;
+console.log();
 await driver.dispose();

@@ -21,12 +21,20 @@ after(async () => {
   pages?.close();
 });
 
-test('the page lists the documents', async () => {
+async function list(apiKey) {
   const page = await browser.newPage();
   await page.goto(`${pages.origin}/site/page.html`);
   await page.fill('[name=url]', home.node.endpoint);
-  await page.fill('[name=key]', home.apiKey);
+  await page.fill('[name=key]', apiKey);
   await page.click('button');
   await page.waitForFunction("document.querySelector('pre').textContent !== ''");
-  assert.deepEqual((await page.textContent('pre')).split('\n'), DOCUMENTS);
+  return page.textContent('pre');
+}
+
+test('the page lists the documents', async () => {
+  assert.deepEqual((await list(home.apiKey)).split('\n'), DOCUMENTS);
+});
+
+test('the page shows what is wrong', async () => {
+  assert.match(await list('another key of the right length'), /EACCES/);
 });

@@ -50,7 +50,7 @@ export default init;
  * await init();
  * const driver = createCellsDriver();
  * driver.setCredential('workstation', apiKey);
- * const connection = { endpoint: 'http://127.0.0.1:8787', credentialRef: 'workstation' };
+ * const connection = { endpoint: 'http://127.0.0.1:4477', credentialRef: 'workstation' };
  * const stat = await driver.files({ ...connection, alias: 'home' }).stat('notes/today.md');
  * await driver.dispose();
  */

@@ -80,7 +80,7 @@ export interface NativeShell {
  * Commands on a node, one process each. `CellsDriver.process` makes the same with the credentials of the driver.
  *
  * @example
- * const transport = new HttpTransport({ endpoint: 'http://127.0.0.1:8787', credential: () => apiKey });
+ * const transport = new HttpTransport({ endpoint: 'http://127.0.0.1:4477', credential: () => apiKey });
  * const { serverId, processEpoch } = await transport.json('v1/capabilities');
  * const mounts = [{ alias: 'notes', path: 'project', at: '/workspace', access: 'rw' }];
  * const session = new HttpProcessSession(transport, { serverId, epoch: processEpoch, cwd: '/workspace', mounts });

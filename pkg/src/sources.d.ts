@@ -161,7 +161,7 @@ export interface FileStorageAdapter {
  *
  * @example
  * const credential = () => keychain.get('workstation');
- * const source = await openHttpFileSource({ endpoint: 'http://127.0.0.1:8787', alias: 'notes', credential });
+ * const source = await openHttpFileSource({ endpoint: 'http://127.0.0.1:4477', alias: 'notes', credential });
  * for (const node of await source.fs.driver.list('/')) console.log(node.path, node.size);
  * await source.dispose();
  */

@@ -169,7 +169,7 @@ export interface HttpFileSourceOptions extends HttpConnectionOptions {
  * One export of a node, with a connection of its own.
  *
  * @example
- * const storage = new HttpFSBackend({ endpoint: 'http://127.0.0.1:8787', credential: () => apiKey, alias: 'home' });
+ * const storage = new HttpFSBackend({ endpoint: 'http://127.0.0.1:4477', credential: () => apiKey, alias: 'home' });
  * await storage.init();
  * await storage.mutations?.replace('todo.md', new Blob(['- milk\n']), { kind: 'create-only' });
  * await storage.close();

@@ -53,7 +53,7 @@ export interface Mutated {
  * A route is relative to the root of the node, and may have a query: `v1/exports`, `v1/fs/notes/entries?path=a`.
  *
  * @example
- * const transport = new HttpTransport({ endpoint: 'http://127.0.0.1:8787', credential: () => apiKey });
+ * const transport = new HttpTransport({ endpoint: 'http://127.0.0.1:4477', credential: () => apiKey });
  * const { exports } = await transport.json('v1/exports');
  * await transport.close();
  */

@@ -33,7 +33,7 @@ use crate::sources::{BrowsePage, FileSource, Sources, browse};
 /// let (client, run) = Client::new(host, ClientConfig::default());
 /// spawn(run);
 /// client.set_credential("office", Secret::new("the API key that `cells serve` printed"));
-/// let connection = Connection::new("http://127.0.0.1:8787", "office");
+/// let connection = Connection::new("http://127.0.0.1:4477", "office");
 /// let files = client.files(&FileConnection::new(connection, "notes"))?;
 /// let stat = files.stat("readme.md", OperationOptions::default()).await?;
 /// println!("{:?}", stat.and_then(|stat| stat.size));

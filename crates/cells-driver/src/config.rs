@@ -44,14 +44,14 @@ impl std::fmt::Debug for ClientConfig {
 ///
 /// ```
 /// use cells_driver::Connection;
-/// let connection = Connection::new("http://127.0.0.1:8787", "office");
+/// let connection = Connection::new("http://127.0.0.1:4477", "office");
 /// assert_eq!(serde_json::to_value(&connection)?["credentialRef"], "office");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Connection {
-    /// The node's root, for example `http://127.0.0.1:8787`, or its MCP URL, whose last segment is `mcp`. From a root the
+    /// The node's root, for example `http://127.0.0.1:4477`, or its MCP URL, whose last segment is `mcp`. From a root the
     /// MCP URL is `harness.endpoint` of `/v1/capabilities`, else `<root>/mcp`; from an MCP URL the root comes from
     /// discovery.
     pub endpoint: String,
@@ -114,8 +114,8 @@ impl Connection {
 ///
 /// ```
 /// use cells_driver::{Connection, FileConnection};
-/// let notes = FileConnection::new(Connection::new("http://127.0.0.1:8787", "office"), "notes");
-/// assert_eq!(serde_json::to_value(&notes)?["endpoint"], "http://127.0.0.1:8787");
+/// let notes = FileConnection::new(Connection::new("http://127.0.0.1:4477", "office"), "notes");
+/// assert_eq!(serde_json::to_value(&notes)?["endpoint"], "http://127.0.0.1:4477");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

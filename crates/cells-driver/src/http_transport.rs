@@ -22,7 +22,7 @@ use crate::transport::{Call, JSON, is_success, read_all};
 /// ```no_run
 /// use cells_driver::{Client, Connection, OperationOptions, Result};
 /// # async fn example(client: Client) -> Result<()> {
-/// let transport = client.http_transport(&Connection::new("http://127.0.0.1:8787", "office"))?;
+/// let transport = client.http_transport(&Connection::new("http://127.0.0.1:4477", "office"))?;
 /// let exports = transport.json("v1/exports", None, OperationOptions::default()).await?;
 /// println!("{}", String::from_utf8_lossy(&exports));
 /// # Ok(())

@@ -30,7 +30,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         for event in snapshot.events {
             match event.message.method.as_str() {
                 "item/agentMessage/delta" => print!("{}", event.message.params["delta"].as_str().unwrap_or_default()),
-                "turn/completed" => return Ok(()),
+                "turn/completed" => {
+                    println!();
+                    return Ok(());
+                }
                 _ => {}
             }
         }

@@ -7,7 +7,7 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = cells_native::spawn(Default::default())?;
 //! client.set_credential("office", Secret::new(std::env::var("CELLS_API_KEY")?));
-//! let connection = Connection::new("http://127.0.0.1:8787", "office");
+//! let connection = Connection::new("http://127.0.0.1:4477", "office");
 //! let files = client.files(&FileConnection::new(connection, "notes"))?;
 //! for entry in files.list("", None, OperationOptions::default()).await?.entries {
 //!     println!("{}", entry.name);
