@@ -1,9 +1,9 @@
 //! The principals of a node: its owner, those of the configuration, and the public one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cells_protocol::capabilities::Access;
-use cells_protocol::ids::{PrincipalId, ProfileId};
+use cells_protocol::ids::{Alias, PrincipalId, ProfileId};
 
 use crate::auth::{Grants, Principal, Principals};
 use crate::credential::{self, Verifier};
@@ -49,8 +49,7 @@ pub(crate) fn check(config: &ServeConfig, exports: &Exports) -> Result<Checked, 
         profiles,
         process: true,
     };
-    let public = exports.iter().filter(|(_, export)| export.public).map(|(alias, _)| (alias.clone(), Access::Ro));
-    let public = Grants { exports: public.collect(), ..Grants::default() };
+    let public = Grants { exports: public_exports(exports), ..Grants::default() };
     Ok(Checked {
         owner: Principal::new(fixed(OWNER)?, false, owner),
         others,
@@ -71,6 +70,11 @@ impl Checked {
     }
 }
 
+/// What everyone may read.
+fn public_exports(exports: &Exports) -> BTreeMap<Alias, Access> {
+    exports.iter().filter(|(_, export)| export.public).map(|(alias, _)| (alias.clone(), Access::Ro)).collect()
+}
+
 /// What the configuration grants, if the node has all of it.
 fn grants(principal: &PrincipalConfig, exports: &Exports, profiles: &BTreeSet<ProfileId>) -> Result<Grants, String> {
     for (alias, access) in &principal.exports {
@@ -85,11 +89,10 @@ fn grants(principal: &PrincipalConfig, exports: &Exports, profiles: &BTreeSet<Pr
     if let Some(unknown) = principal.harnesses.iter().find(|profile| !profiles.contains(profile)) {
         return Err(format!("there is no harness {unknown}; correct its `harnesses`"));
     }
-    Ok(Grants {
-        exports: principal.exports.clone(),
-        profiles: principal.harnesses.iter().cloned().collect(),
-        process: principal.process,
-    })
+    // Whoever has a name may do no less than who has none.
+    let mut granted = public_exports(exports);
+    granted.extend(principal.exports.clone());
+    Ok(Grants { exports: granted, profiles: principal.harnesses.iter().cloned().collect(), process: principal.process })
 }
 
 /// Refuses credentials that leave open who calls.

@@ -4,6 +4,7 @@
 
 mod execution;
 mod host;
+mod mark;
 mod mounts;
 mod output;
 mod record;

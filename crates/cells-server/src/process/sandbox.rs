@@ -19,6 +19,7 @@ use tokio::process::Command;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::execution::{LANG, PATH, find_program};
+use super::mark::{Mark, Marks};
 use super::spawner::{Launch, Spawner};
 
 /// A bubblewrap that works here.
@@ -38,14 +39,14 @@ impl Sandbox {
     ///
     /// # Errors
     /// One line: why there can be no sandbox here.
-    pub(super) async fn probe(spawner: &Spawner) -> Result<Self, String> {
+    pub(super) async fn probe(spawner: &Spawner, marks: &Marks) -> Result<Self, String> {
         let program = find_program("bwrap").ok_or("bubblewrap is not installed (package `bubblewrap`)")?;
         let sandbox = Self { program, system: system() };
         let failed = |error: &dyn std::fmt::Display| format!("bubblewrap does not work here: {error}");
         let directory = std::fs::File::open("/usr").map_err(|error| failed(&error))?;
         let mount = [("/workspace".to_owned(), Access::Ro, directory.into())];
         let (launch, init) = sandbox
-            .launch("sh", &["-c".into(), "exit 0".into()], "/workspace", mount)
+            .launch("sh", &["-c".into(), "exit 0".into()], "/workspace", mount, &marks.next())
             .map_err(|error| failed(&error))?;
         let child = spawner.start(launch).await.map_err(|error| failed(&error))?;
         match tokio::time::timeout(PROBE_LIMIT, child.wait_with_output()).await {
@@ -69,6 +70,7 @@ impl Sandbox {
         args: &[String],
         cwd: &str,
         mounts: impl IntoIterator<Item = (String, Access, OwnedFd)>,
+        mark: &Mark,
     ) -> io::Result<(Launch, Init)> {
         let (info, info_writer) = io::pipe()?;
         let mut inherited = Vec::new();
@@ -90,6 +92,8 @@ impl Sandbox {
         command.args(["--remount-ro", "/", "--info-fd", &info_writer.as_raw_fd().to_string()]);
         command.args(["--chdir", cwd, "--", program]).args(args);
         command.env_clear().process_group(0).kill_on_drop(true);
+        // On bubblewrap itself: the command gets another environment.
+        mark.put_on(&mut command);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         inherited.push(info_writer.into());
         Ok((Launch { command, inherited }, Init::read(info.into())?))
@@ -115,8 +119,9 @@ impl Init {
     /// Kills what is left of the sandbox and waits until it is gone; false = it is not, after 5 s. The kernel ends its first
     /// process last.
     pub(super) async fn end(self) -> bool {
+        let Ok(told) = tokio::time::timeout(super::REAP_LIMIT, self.0).await else { return false };
         // Otherwise it was never made, or it was gone before it could be looked at.
-        let Ok(Some(init)) = self.0.await else { return true };
+        let Ok(Some(init)) = told else { return true };
         // When bubblewrap was killed while it made the sandbox, nothing has told the first process yet to die with it.
         // Fails only when it is gone.
         let _ = pidfd_send_signal(&init, Signal::KILL);

@@ -1,9 +1,11 @@
 //! How processes end, and that nothing of them stays.
 
+use std::time::Duration;
+
 use cells_server::Execution;
 use serde_json::json;
 
-use super::support::{ProcessNode, models, running_with, unique_word};
+use super::support::{ProcessNode, marked, models, running_with, unique_word};
 
 #[tokio::test]
 async fn a_status_tells_code_and_output() {
@@ -69,6 +71,20 @@ async fn a_cancel_ends_everything_that_a_command_started() {
             assert_eq!((&status["state"], &status["code"]), (&json!("cancelled"), &json!(null)), "{model:?} {what}");
             assert_eq!(running_with(&word), [].into(), "{model:?} {what}");
             assert_eq!(node.cancel(&id).await, status, "a cancel after the end changes nothing");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_at_any_moment_of_the_start_leaves_nothing() {
+    for model in models().await {
+        let node = ProcessNode::start(model).await;
+        for pause_us in (0..40_u64).map(|at| at * 250) {
+            let id = node.begin(&node.shell("sleep 60")).await;
+            tokio::time::sleep(Duration::from_micros(pause_us)).await;
+            node.cancel(&id).await;
+            assert_eq!(node.end(&id).await["state"], "cancelled", "{model:?} {pause_us}");
+            assert_eq!(marked(&node), [].into(), "{model:?} {pause_us}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use cells_server::Execution;
 use serde_json::json;
 
-use super::support::{ProcessNode, exists, has_sandbox};
+use super::support::{ProcessNode, exists, has_sandbox, marked};
 
 #[tokio::test]
 async fn a_sandbox_shows_the_mounts_and_the_system_and_nothing_else() {
@@ -48,4 +48,12 @@ async fn a_sandbox_shows_the_mounts_and_the_system_and_nothing_else() {
         );
     }
     assert!(exists(&node, "rw/project/inner/made") && !exists(&node, "ro/no"));
+
+    // What finds the sandbox from outside is on bubblewrap, and not on the command.
+    let id = node.begin(&node.shell("env; echo ready; sleep 60")).await;
+    node.wait_for(&id, "ready").await;
+    assert!(!marked(&node).is_empty());
+    node.cancel(&id).await;
+    assert!(!node.end(&id).await["stdout"].as_str().unwrap().contains("CELLS_PROCESS"));
+    assert_eq!(marked(&node), [].into());
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cells_server::{Execution, Node, ServeConfig};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::support::{KEY, Reply, TestNode, config};
 
@@ -159,6 +160,23 @@ pub(crate) fn running_with(text: &str) -> BTreeSet<u32> {
         let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         if String::from_utf8_lossy(&line).contains(text) {
+            found.insert(pid);
+        }
+    }
+    found
+}
+
+/// The processes that carry the mark of this node, bubblewrap's own included.
+pub(crate) fn marked(node: &ProcessNode) -> BTreeSet<u32> {
+    let state = node.node.path("state");
+    let digest = Sha256::digest(state.as_os_str().as_encoded_bytes());
+    let mark: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+    let mark = format!("CELLS_PROCESS={mark}.");
+    let mut found = BTreeSet::new();
+    for process in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Some(pid) = process.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+        let environment = std::fs::read(process.path().join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|entry| entry.starts_with(mark.as_bytes())) {
             found.insert(pid);
         }
     }

@@ -1,5 +1,8 @@
 //! Several principals and the public one (`cells-0.4.md` §1.4–1.5), on every door of the node.
 
+mod grants;
+mod sharing;
+
 use std::path::Path;
 
 use base64::Engine;
@@ -116,7 +119,7 @@ impl TestNode {
 
     /// A request to every door that `who` may open.
     fn doors(&self, who: Who, authorization: Option<&str>) -> Vec<(&'static str, RequestBuilder)> {
-        let export = if who == Who::Nobody { "open" } else { "rw" };
+        let export = if matches!(who, Who::Nobody | Who::Hashed) { "open" } else { "rw" };
         let get = |route: &str| self.ask(authorization, Method::GET, route, None);
         let mut doors = vec![
             ("capabilities", get("/v1/capabilities")),
@@ -165,8 +168,9 @@ async fn everyone_sees_and_may_do_what_is_granted() {
     let matrix: [(Who, &str, Grants, bool, bool); 5] = [
         (Who::Owner, "owner", &[("open", "rw"), ("ro", "ro"), ("rw", "rw")], true, true),
         (Who::Writer, "writer", &[("open", "ro"), ("rw", "rw")], true, true),
-        (Who::Reader, "reader", &[("ro", "ro"), ("rw", "ro")], false, false),
-        (Who::Hashed, "hashed", &[], false, false),
+        (Who::Reader, "reader", &[("open", "ro"), ("ro", "ro"), ("rw", "ro")], false, false),
+        // What everyone may read, a caller with a name may read, too.
+        (Who::Hashed, "hashed", &[("open", "ro")], false, false),
         (Who::Nobody, "anonymous", &[("open", "ro")], false, false),
     ];
     for (who, id, exports, harness, write) in matrix {
@@ -468,7 +472,8 @@ async fn only_who_may_write_writes_and_only_who_may_run_commands_runs_them() {
         (Who::Nobody, "rw", &denied),
         (Who::Writer, "open", &read_only),
         (Who::Reader, "rw", &read_only),
-        (Who::Reader, "open", &denied),
+        (Who::Reader, "open", &read_only),
+        (Who::Hashed, "open", &read_only),
         (Who::Hashed, "rw", &denied),
     ] {
         let authorization = who.authorization();
