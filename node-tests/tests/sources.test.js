@@ -355,8 +355,10 @@ test('a node without capabilities is described by its exports, and a refused one
   }
 });
 
-/** A node with principals; `grant` is what `tablet` may do with the export `home`. */
-async function principals(root, grant) {
+const TABLET_KEY = 'the-key-of-the-tablet-0123456789';
+
+/** Writes the configuration of a node with principals; `grant` is what `tablet` may do with the export `home`. */
+function principals(root, grant) {
   writeFileSync(
     join(root, 'cells.toml'),
     `exports = [
@@ -365,7 +367,7 @@ async function principals(root, grant) {
      ]
      [[principals]]
      id = "tablet"
-     api_key = "the-key-of-the-tablet-0123456789"
+     api_key = "${TABLET_KEY}"
      exports = { home = "${grant}" }
      harnesses = ["scripted"]
      process = true
@@ -377,7 +379,7 @@ async function startWithPrincipals() {
   const root = scratch();
   for (const folder of ['home', 'open']) mkdirSync(join(root, folder));
   writeFileSync(join(root, 'open', 'hello'), 'for everyone');
-  await principals(root, 'rw');
+  principals(root, 'rw');
   const args = ['--config', join(root, 'cells.toml')];
   const node = await LocalNode.start({ program: program('CELLS_BIN'), exports: [], state: join(root, 'state'), apiKey: stage.apiKey, args });
   return { root, node };
@@ -386,16 +388,18 @@ async function startWithPrincipals() {
 test('changed grants close what is pinned to the old ones, and nothing binds to the new ones by itself', async () => {
   const { root, node } = await startWithPrincipals();
   try {
+    const other = stage.driver();
+    other.setCredential('tablet', TABLET_KEY);
+    const connection = { endpoint: node.endpoint, credentialRef: 'tablet', alias: 'home' };
+    const { authorization } = await other.discover(connection);
+    assert.equal(authorization.principalId, 'tablet');
+    const unpinned = await other.open(connection);
+
     const fetch = recordingFetch();
     const driver = stage.driver(fetch);
-    driver.setCredential('tablet', 'the-key-of-the-tablet-0123456789');
-    const connection = { endpoint: node.endpoint, credentialRef: 'tablet', alias: 'home' };
-    const { authorization } = await driver.discover(connection);
-    assert.equal(authorization.principalId, 'tablet');
+    driver.setCredential('tablet', TABLET_KEY);
     const pinned = { ...connection, authorization };
-    const n = fetch.calls.length;
-    const [source, other] = [await driver.open(pinned), await driver.open(pinned)];
-    const unpinned = await driver.open(connection);
+    const [source, second] = [await driver.open(pinned), await driver.open(pinned)];
     const size = 64 * 1024 * 1024;
     writeFileSync(join(root, 'home', 'big'), Buffer.alloc(size));
     const { stream } = await driver.files(pinned).readStream('big');
@@ -403,11 +407,15 @@ test('changed grants close what is pinned to the old ones, and nothing binds to 
     await reader.read();
     await source.fs.driver.mkdir('/made');
     await driver.harness(pinned).profiles();
-    const before = fetch.calls.slice(n).filter(({ headers }) => headers['x-fsagent-principal'] !== undefined);
-    assert.ok(before.some(({ url }) => url.endsWith('/mcp')), 'requests of agents too');
-    assert.ok(before.every(({ headers }) => headers['x-fsagent-principal-revision'] === String(authorization.revision)));
+    await driver.capabilities(pinned);
+    const isPinned = ({ headers }) =>
+      headers['x-fsagent-principal'] === 'tablet' && headers['x-fsagent-principal-revision'] === String(authorization.revision);
+    assert.deepEqual(fetch.calls.filter((call) => !isPinned(call)).map(({ url, body }) => [url, body]), []);
+    for (const part of ['/mcp', '/exports', '/capabilities', '/content', '/mutate']) {
+      assert.ok(fetch.calls.some(({ url }) => url.includes(part)), part);
+    }
 
-    await principals(root, 'ro');
+    principals(root, 'ro');
     await node.kill();
     await node.restart();
     const changed = async (call) => {
@@ -423,19 +431,19 @@ test('changed grants close what is pinned to the old ones, and nothing binds to 
     );
     const asked = fetch.calls.length;
     await changed(source.fs.driver.stat('/'));
-    await changed(other.fs.driver.list('/'));
+    await changed(second.fs.driver.list('/'));
     assert.equal(fetch.calls.length, asked, 'the source is closed: nothing is sent any more');
     await changed(driver.open(pinned));
     assert.ok(fetch.calls.length > asked, 'a new one asks again');
     assert.equal((await unpinned.fs.driver.stat('/made')).type, 'directory', 'what is not pinned goes on');
 
-    const fresh = (await driver.discover(connection)).authorization;
+    const fresh = (await other.discover(connection)).authorization;
     assert.notEqual(fresh.revision, authorization.revision);
     const rebound = await driver.open({ ...connection, authorization: fresh });
     assert.equal(rebound.fs.driver.access, 'ro');
     const refused = await rejection(rebound.fs.driver.mkdir('/more'));
     assert.deepEqual([refused.code, refused.outcome], ['EROFS', 'not-started']);
-    for (const owner of [source, other, unpinned, rebound]) await owner.dispose();
+    for (const owner of [source, second, unpinned, rebound]) await owner.dispose();
   } finally {
     await node.kill();
   }
