@@ -53,6 +53,8 @@ export class Source {
   }
 
   async #next() {
+    // Whoever sends the content may go on reading it after the request has ended.
+    if (this.#over) throw problem('ECANCELLED', 'the content is not wanted any more');
     let step;
     try {
       step = await this.#read();

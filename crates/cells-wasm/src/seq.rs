@@ -66,7 +66,7 @@ fn changes_of(operation: &'static str, changes: &JsValue) -> Result<Vec<SeqChang
 fn change(object: &mut Object<'_>) -> Result<SeqChange, Malformed> {
     let key = object.string("key")?;
     match object.string("action")?.as_str() {
-        "set" => Ok(SeqChange::Set { key, value: object.value("value")? }),
+        "set" => Ok(SeqChange::Set { key, value: object.required("value")?.into_value() }),
         "delete" => Ok(SeqChange::Delete { key }),
         _ => Err(object.wrong("action")),
     }
