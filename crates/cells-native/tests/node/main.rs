@@ -6,6 +6,7 @@
 mod stage;
 
 mod agent;
+mod examples;
 mod faults;
 mod files;
 mod memory;
