@@ -12,7 +12,9 @@ const FOLDER = join(import.meta.dirname, '..', 'examples');
 /** What each example prints. */
 const PRINTS = {
   'processes.ts': ['working', 'done', 'exit code 3', 'ECANCELLED partial'],
+  'seq.ts': ['counted 1 2 3', 'status 404', 'removed true'],
   'sources.ts': ['exports: /docs /scratch', 'http:home rw', '/shopping.txt 11', 'read it again before you save it: not-committed'],
+  'writes.ts': ['LICENSE-APACHE arrived', 'LICENSE-MIT arrived', 'what it says is what is there: true'],
 };
 
 let home;
