@@ -5,7 +5,9 @@
 mod agents;
 mod completions;
 mod connection;
+mod fault_kill;
 mod files;
+mod full_disk;
 mod interrupts;
 mod killed_node;
 mod killed_processes;
