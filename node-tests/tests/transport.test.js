@@ -3,27 +3,59 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { recordingFetch, rejection, Stage } from '../support/stage.js';
+import { HOSTS, NODES, World } from '../support/hosts.js';
+import { recordingFetch, rejection } from '../support/stage.js';
 
+let world;
 let stage;
 let HttpTransport;
 before(async () => {
-  stage = await Stage.start();
+  world = await World.start();
+  ({ stage } = world);
   ({ HttpTransport } = stage.module);
-  writeFileSync(join(stage.folder, 'hello.txt'), 'Grüße');
+  for (const { folder } of Object.values(world.nodes)) writeFileSync(join(folder, 'hello.txt'), 'Grüße');
 });
-after(() => stage.close());
+after(() => world.close());
 
 /** A transport to the node; `options` wins. */
 function transport(options) {
   return new HttpTransport({ endpoint: stage.node.endpoint, credential: () => stage.apiKey, ...options });
 }
 
+for (const host of HOSTS) {
+  for (const node of NODES) {
+    test(`every kind of request reaches any route: ${host}, ${node}`, async () => {
+      const seen = await world.run(host, node, async ({ cells, endpoint, apiKey }) => {
+        const transport = new cells.HttpTransport({ endpoint, credential: () => apiKey });
+        const route = 'v1/fs/home/mutate';
+        const made = await transport.mutate(route, { action: 'mkdir', path: 'any' });
+        const { data, revision } = await transport.content('v1/fs/home/content?path=hello.txt');
+        const seen = {
+          exports: await transport.json('v1/exports'),
+          stat: await transport.json('v1/fs/home/stat', { body: { paths: ['hello.txt'] } }),
+          receipt: await transport.jsonReply(`v1/fs/home/operations/${made.operationId}`),
+          missing: await transport.jsonReply('v1/fs/home/operations/none'),
+          text: new TextDecoder().decode(data),
+          revision,
+        };
+        await transport.mutate(route, { action: 'remove', path: 'any' });
+        await transport.close();
+        return seen;
+      });
+      assert.deepEqual(seen.exports.exports.map(({ alias }) => alias), ['home', 'locked']);
+      assert.deepEqual([seen.stat.results[0].stat.size, seen.stat.results[0].stat.revision], [7, seen.revision]);
+      assert.deepEqual([seen.receipt.status, seen.receipt.json.outcome], [200, 'committed']);
+      assert.deepEqual([seen.missing.status, seen.missing.json.code], [404, 'OPERATION_UNKNOWN']);
+      assert.equal(seen.text, 'Grüße');
+    });
+  }
+}
+
 test('json asks with GET, and with POST when there is a body', async () => {
   const fetch = recordingFetch();
   const node = transport({ fetch });
   const { exports } = await node.json('v1/exports');
-  assert.deepEqual(exports.map(({ alias }) => alias), ['home']);
+  assert.deepEqual(exports.map(({ alias }) => alias), ['home', 'locked']);
   const { results } = await node.json('v1/fs/home/stat', { body: { paths: ['hello.txt'] } });
   assert.equal(results[0].stat.kind, 'file');
   assert.deepEqual(fetch.calls.map(({ method }) => method), ['GET', 'POST']);

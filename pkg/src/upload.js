@@ -46,8 +46,10 @@ function wholeOf(data) {
 }
 
 function checkedSize(whole, options) {
-  const { size, timeoutMs, onProgress } = options ?? {};
-  if (onProgress != null && typeof onProgress !== 'function') throw problem('EINVAL', 'onProgress must be a function');
+  const { size, timeoutMs, onProgress, onDispatch } = options ?? {};
+  for (const [name, value] of Object.entries({ onProgress, onDispatch })) {
+    if (value != null && typeof value !== 'function') throw problem('EINVAL', `${name} must be a function`);
+  }
   for (const [name, value] of Object.entries({ size, timeoutMs })) {
     if (value != null && !(Number.isSafeInteger(value) && value >= 0)) {
       throw problem('EINVAL', `${name} must be an integer from 0 to 9007199254740991`);
