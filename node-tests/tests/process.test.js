@@ -100,12 +100,13 @@ for (const name of ['the local node', 'the local node without a sandbox', 'an ol
 
   test(`after its release a session starts nothing, and releasing it again is harmless: ${name}`, async () => {
     const running = await session(nodes[name]);
-    const call = sh(running, 'sleep 60');
-    const ended = rejection(call);
-    await pause(50);
+    const { folder } = nodes[name];
+    const ended = rejection(sh(running, 'touch runs; sleep 60'));
+    while (!exists(join(folder, 'runs'))) await pause(5);
     await running.release();
     await running.release();
     assert.equal((await ended).code, 'ECANCELLED');
+    rmSync(join(folder, 'runs'));
     const error = await rejection(sh(running, 'true'));
     assert.deepEqual([error.code, error.outcome], ['EACCES', 'not-started']);
   });

@@ -4,7 +4,7 @@ mod confirm;
 mod run;
 mod wire;
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use bytes::Bytes;
 use cells_machines::process::OutputStream;
@@ -205,15 +205,25 @@ impl std::fmt::Debug for ProcessSession {
 struct Running(Arc<Session>);
 
 impl Running {
-    /// Admits a command.
-    fn start(session: &Arc<Session>) -> Result<Self> {
-        session.link.check_open(EXEC)?;
-        let mut state = lock(&session.state);
+    /// Admits a process, which is outstanding from now on.
+    fn start(session: Arc<Session>, id: &RequestId) -> Result<Self> {
+        let mut state = session.admit()?;
+        state.outstanding.push(id.clone());
+        state.n_running += 1;
+        drop(state);
+        Ok(Self(session))
+    }
+}
+
+impl Session {
+    /// Fails after a release.
+    fn admit(&self) -> Result<MutexGuard<'_, State>> {
+        self.link.check_open(EXEC)?;
+        let state = lock(&self.state);
         if state.is_released {
             return Err(Error::new(ErrorKind::AccessDenied, EXEC, "the session was released; make a new one"));
         }
-        state.n_running += 1;
-        Ok(Self(Arc::clone(session)))
+        Ok(state)
     }
 }
 

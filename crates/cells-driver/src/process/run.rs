@@ -34,7 +34,7 @@ pub(super) async fn exec(
     options: ExecOptions,
 ) -> Result<ProcessExit> {
     let not_started = |error: Error| error.with_outcome(Outcome::NotStarted);
-    let running = Running::start(session).map_err(not_started)?;
+    session.admit().map(drop).map_err(not_started)?;
     let ExecOptions { cwd, timeout_ms, cancel, on_output } = options;
     let cwd = cwd_of(session, cwd.as_deref()).map_err(not_started)?;
     check_command(command, args).map_err(|problem| not_started(Error::invalid(EXEC, problem)))?;
@@ -74,7 +74,15 @@ pub(super) async fn exec(
     let gate = Gate::new();
     let (sender, mut receiver) = oneshot::channel();
     let output = Output { on_output, stdout: Vec::new(), stderr: Vec::new(), truncated: false };
-    let command = Command { running, budget: budget.clone(), id: id.clone(), url, start, has_live_output, output };
+    let command = Command {
+        session: Arc::clone(session),
+        budget: budget.clone(),
+        id: id.clone(),
+        url,
+        start,
+        has_live_output,
+        output,
+    };
     session.link.core.spawner.spawn(EXEC, Box::pin(command.follow(gate.clone(), sender))).map_err(not_started)?;
     let _dropped = CancelOnDrop(give_up);
     let reply = match budget.run(EXEC, async { Ok((&mut receiver).await) }).await {
@@ -111,7 +119,7 @@ async fn has_live_output(session: &Arc<Session>) -> Result<bool> {
 
 /// A command that only has to be sent.
 struct Command {
-    running: Running,
+    session: Arc<Session>,
     budget: Budget,
     id: RequestId,
     url: String,
@@ -126,9 +134,16 @@ impl Command {
         if !gate.pass() {
             return;
         }
-        let Self { running, budget, id, url, start, has_live_output, mut output } = self;
+        let Self { session, budget, id, url, start, has_live_output, mut output } = self;
+        let running = match Running::start(session, &id) {
+            Ok(running) => running,
+            Err(error) => {
+                // The session was released meanwhile. A caller that is gone is told nothing.
+                let _ = sender.send(Err(error.with_outcome(Outcome::NotStarted)));
+                return;
+            }
+        };
         let session = &running.0;
-        lock(&session.state).outstanding.push(id.clone());
         let mut process = Process { session, url, id: id.clone(), start: Some(start) };
         let mut run = ProcessRun::new(has_live_output);
         run.start_process();

@@ -340,6 +340,26 @@ fn release_cancels_what_runs_and_waits_for_its_end() {
     assert_eq!(format!("{session:?}"), "ProcessSession(0 running, 0 outstanding)");
 }
 
+#[test]
+fn a_release_while_a_command_is_prepared_keeps_it_from_being_started() {
+    let host =
+        host(|request| (request.path() == "/v1/capabilities").then(|| FakeReply::status(404, &json!({})).delay(500)));
+    let session = session(&host);
+    let args = Vec::new();
+    let call = session.exec("sleep", &args, ExecOptions::default());
+    let (ended, released) = host.block_on(async {
+        let release = async {
+            cells_driver::host::Host::sleep(&host, 250).await;
+            session.release(OperationOptions::default()).await
+        };
+        futures::join!(call, release)
+    });
+    let error = ended.unwrap_err();
+    assert_eq!(how(&error), (ErrorKind::AccessDenied, Some(Outcome::NotStarted), false), "{error}");
+    assert!(released.is_ok());
+    assert_eq!(asked(&host), [], "nothing was sent");
+}
+
 /// A node with live output: `out` and `err` grow by a piece with each question.
 fn live_node(pieces: &'static [(&'static str, &'static str)]) -> FakeHost {
     let mut n_asked = 0;
