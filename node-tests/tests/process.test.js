@@ -93,7 +93,7 @@ for (const name of ['the local node', 'the local node without a sandbox', 'an ol
 
   test(`a command whose time is up is over when that is told: ${name}`, async () => {
     const running = await session(nodes[name]);
-    const error = await rejection(sh(running, 'sleep 60', { timeoutMs: 300 }));
+    const error = await rejection(sh(running, 'sleep 60', { timeoutMs: 1500 }));
     assert.deepEqual([error.code, error.outcome, typeof error.processId], ['ETIMEDOUT', 'partial', 'string'], String(error));
     await running.release();
   });

@@ -53,16 +53,22 @@ for (const node of ['the local node', 'an old node']) {
     const seen = await world.run(
       'Chromium',
       node,
-      async ({ cells, endpoint, apiKey, caught }, at) => {
+      async ({ cells, endpoint, apiKey, caught, storage }, at) => {
         const driver = cells.createCellsDriver(() => apiKey);
         const connection = { endpoint, credentialRef: 'node' };
         const { serverId, processEpoch } = await driver.capabilities(connection);
         const mounts = [{ alias: 'home', path: '', at, access: 'rw' }];
         const session = driver.process(connection, { serverId, epoch: processEpoch, cwd: at, mounts });
         const controller = new AbortController();
-        setTimeout(() => controller.abort(new Error('enough')), 300);
-        const stopped = await caught(session.nativeShell.exec('sleep', ['60'], { signal: controller.signal }));
-        const late = await caught(session.nativeShell.exec('sleep', ['60'], { timeoutMs: 300 }));
+        const running = caught(session.nativeShell.exec('sh', ['-c', 'touch began; sleep 60'], { signal: controller.signal }));
+        // An old node is busy while a command runs.
+        let seen;
+        do seen = await caught(storage.files.stat('began'));
+        while (seen.code !== 'EBUSY' && !seen.value);
+        controller.abort(new Error('enough'));
+        const stopped = await running;
+        await storage.mutations.remove('began');
+        const late = await caught(session.nativeShell.exec('sleep', ['60'], { timeoutMs: 1500 }));
         const done = await session.nativeShell.exec('echo', ['done']);
         await session.release();
         await driver.dispose();
