@@ -17,7 +17,7 @@ before(async () => {
 after(() => stage.close());
 
 const TYPED = ['index', 'authorization', 'error', 'files', 'harness', 'process', 'seq', 'sources', 'storage', 'transport'];
-const SHARED = ['driver', 'error', 'file-system', 'harness', 'process', 'provider', 'seq', 'setup', 'source', 'stat', 'storage', 'transport', 'upload'];
+const SHARED = ['content', 'driver', 'error', 'file-system', 'harness', 'process', 'provider', 'seq', 'setup', 'stat', 'storage', 'transport', 'upload'];
 
 test('the tarball holds dist, README and licences, one wasm, and nothing else', async () => {
   const listed = (await project.exec('tar', ['-tzf', tarball()])).trim().split('\n').sort();

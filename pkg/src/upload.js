@@ -1,7 +1,7 @@
 // Content on its way to a node. Bytes and blobs go to `fetch` as they are. A stream is sent piece by piece in Node, and
 // collected first in a browser, because browsers send streams over HTTP/2 only.
 import { CellsError } from './error.js';
-import { bytesOf, problem, Source, tooLarge, UPLOAD_MAX_BYTES } from './source.js';
+import { bytesOf, ContentSource, problem, tooLarge, UPLOAD_MAX_BYTES } from './content.js';
 
 /** Says, once, whether `fetch` sends streams here. */
 export function setStreaming(value) {
@@ -18,7 +18,7 @@ export async function sendUpload(data, options, defaultMs, put) {
     const whole = wholeOf(data);
     const size = checkedSize(whole, options);
     if (whole !== undefined && !(streaming && options?.onProgress)) return await sendWhole(whole.body, size, options, put);
-    source = new Source(whole?.open() ?? data);
+    source = new ContentSource(whole?.open() ?? data);
     if (streaming) return await sendStream(source, size, options, put);
     return await sendCollected(source, size, options, defaultMs, put);
   } catch (error) {

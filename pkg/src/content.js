@@ -2,7 +2,7 @@
 import { CellsError } from './error.js';
 
 /** A stream or an iterable of bytes, which is read once. */
-export class Source {
+export class ContentSource {
   #read;
   #cancel;
   #over = false;
