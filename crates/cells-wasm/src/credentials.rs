@@ -15,9 +15,14 @@ impl CredentialResolver for JsResolver {
         Box::pin(async move {
             // What was thrown is not quoted: it may name the secret.
             let denied = |message| Error::new(ErrorKind::AccessDenied, "credential", message);
-            let promise = Promise::resolve(&answer.map_err(|_| denied("resolveCredential threw an error"))?);
-            let secret = JsFuture::from(promise).await.map_err(|_| denied("resolveCredential was rejected"))?;
-            secret.as_string().map(Secret::new).ok_or_else(|| denied("resolveCredential gave no string"))
+            let promise =
+                Promise::resolve(&answer.map_err(|_| denied("the function that gives the secret threw an error"))?);
+            let secret =
+                JsFuture::from(promise).await.map_err(|_| denied("the function that gives the secret was rejected"))?;
+            secret
+                .as_string()
+                .map(Secret::new)
+                .ok_or_else(|| denied("the function that gives the secret gave no string"))
         })
     }
 }
