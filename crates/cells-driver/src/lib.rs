@@ -4,11 +4,56 @@
 //! crate holds everything of a client but the platform: implement [`host::Host`], or use the crate `cells-native`, which
 //! has one for tokio.
 //!
-//! Start at [`Client`]; it makes a [`FileClient`] for each export and a [`HarnessClient`] for the agents of a node.
+//! A [`Client`] works with any number of nodes. It is driven by a [`Run`] future, which the caller spawns, and it makes all
+//! other clients:
+//!
+//! | for | made by | gives |
+//! |---|---|---|
+//! | what a node is and offers | [`Client::discover`], [`Client::capabilities`], [`Client::exports`] | [`CellsDescriptor`], [`ServerCapabilities`], [`Exports`] |
+//! | reading an export | [`Client::files`] | [`FileClient`]: `stat` in batches, listings, ranges, streams of any size |
+//! | writing in an export | [`Client::file_storage`] | [`FileStorage`], with [`FileMutations`]: content, directories, names |
+//! | tables in an export | [`FileStorage::seq`] | [`SeqClient`]: entries of a SeqFile, changed all at once |
+//! | an export as a shared file system | [`Client::open`] | [`FileSource`], with a [`FileStorageAdapter`] of virtual paths |
+//! | choosing a node and a directory | [`Client::check`], [`Client::check_draft`], [`Client::browse`] | [`BrowsePage`] |
+//! | commands | [`Client::process`] | [`ProcessSession`]: output while they run, and proof that they are over |
+//! | agents | [`Client::harness`] | [`HarnessClient`]: sessions, turns, approvals, slash commands, live events |
+//! | any other route of a node | [`Client::http_transport`] | [`HttpTransport`] |
+//!
+//! All of them are cheap to clone, ask nothing when they are made unless their maker is `async`, and take
+//! [`OperationOptions`] with each call: a time budget (30 s by default) and a [`Cancellation`].
+//!
+//! ```no_run
+//! use cells_driver::{
+//!     Client, ClientConfig, Connection, Error, FileConnection, FileMutationOptions, OperationOptions, ReadOptions,
+//!     ReplaceCondition, Secret, Upload,
+//! };
+//!
+//! # async fn example(host: impl cells_driver::host::Host, spawn: impl Fn(cells_driver::Run)) -> Result<(), Error> {
+//! let (client, run) = Client::new(host, ClientConfig::default()); // with cells-native: cells_native::spawn(config)
+//! spawn(run);
+//! client.set_credential("home", Secret::new("the API key that `cells serve` printed"));
+//! let notes = FileConnection::new(Connection::new("http://127.0.0.1:4477", "home"), "notes");
+//!
+//! let storage = client.file_storage(&notes, OperationOptions::default()).await?;
+//! for entry in storage.files().list("", None, OperationOptions::default()).await?.entries {
+//!     println!("{} {:?}", entry.name, entry.stat.size);
+//! }
+//! let before = storage.files().read("todo.md", ReadOptions::default()).await?;
+//! if let (Some(writes), Some(revision)) = (storage.mutations(), before.revision) {
+//!     let content = Upload::bytes([&before.data[..], b"- bread\n"].concat());
+//!     let unchanged = ReplaceCondition::Match(revision);
+//!     writes.replace("todo.md", content, unchanged, FileMutationOptions::default()).await?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What all of them promise:
 //!
 //! * What you ask for happens at most once: a mutation is one HTTP request, ever.
 //! * What you see is what the node has: every reply is parsed and checked once; nothing of a wrong one is handed out.
-//! * What is unknown is called unknown until it is proven: see [`HarnessClient`].
+//! * What is unknown is called unknown until it is proven. [`Error::outcome`] says what is known of a mutation that failed;
+//!   [`FileStorage::settle`], [`HarnessClient::operation`] and [`ProcessSession::release`] find out the rest.
 
 // The same types on every platform: what is shared between threads natively is shared within one thread on wasm.
 #![cfg_attr(target_family = "wasm", allow(clippy::arc_with_non_send_sync))]

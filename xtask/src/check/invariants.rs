@@ -16,6 +16,12 @@ pub(crate) fn invariants() -> anyhow::Result<()> {
         let text = repo::read(path)?;
         let globs = lines_with(&text, |line| line.trim_start().starts_with("pub use ") && line.contains("::*"));
         wrong.extend(globs.map(|line| format!("{path}:{line}: a glob hides what is public; list the names")));
+        for (_, forbidden) in INDEPENDENT.iter().filter(|(folder, _)| path.starts_with(folder)) {
+            for word in *forbidden {
+                let shared = lines_with(&text, move |line| line.contains(word));
+                wrong.extend(shared.map(|line| format!("{path}:{line}: it judges {word}, so it must not use it")));
+            }
+        }
         if path.starts_with("crates/cells-wasm/") {
             let exclusive = exclusive_methods(&text);
             wrong.extend(exclusive.map(|line| {
@@ -28,6 +34,12 @@ pub(crate) fn invariants() -> anyhow::Result<()> {
     }
     Ok(())
 }
+
+/// Code that judges other code, and what it must not share with that.
+const INDEPENDENT: &[(&str, &[&str])] = &[
+    ("crates/cells-testkit/src/old_node", &["cells_driver", "cells_protocol", "cells_server"]),
+    ("crates/cells-testkit/src/conformance", &["cells_driver", "cells_protocol", "cells_server"]),
+];
 
 /// Numbers of the lines for which `finds` is true, counted from 1.
 fn lines_with<'a>(text: &'a str, finds: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = usize> + 'a {
