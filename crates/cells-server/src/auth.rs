@@ -12,6 +12,7 @@ use cells_protocol::ids::{Alias, PrincipalId, ProfileId, is_id};
 use sha2::{Digest, Sha256};
 
 use crate::credential::Verifier;
+use crate::headers::Only;
 use crate::random;
 use crate::refusal::Refusal;
 
@@ -45,7 +46,7 @@ impl Principals {
     /// The caller, or 401. A wrong credential never makes a caller anonymous. `/mcp` checks the origin between this and
     /// [`Principal::check_pin`].
     pub(crate) fn authenticate(&self, headers: &HeaderMap) -> Result<&Principal, Refusal> {
-        let principal = match only(headers, header::AUTHORIZATION.as_str()) {
+        let principal = match Only::of(headers, header::AUTHORIZATION.as_str()) {
             Only::None => self.public.as_ref(),
             Only::One(authorization) => {
                 self.named.iter().find(|(verifier, _)| verifier.accepts(authorization)).map(|(_, principal)| principal)
@@ -115,12 +116,12 @@ impl Principal {
 
     /// Refuses a request that is meant for another principal, or for other grants.
     pub(crate) fn check_pin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        let principal = match only(headers, PRINCIPAL_HEADER) {
+        let principal = match Only::of(headers, PRINCIPAL_HEADER) {
             Only::None => return Ok(()),
             Only::One(principal) => principal,
             Only::Many => return Err(Refusal::INVALID),
         };
-        let Only::One(revision) = only(headers, PRINCIPAL_REVISION_HEADER) else { return Err(Refusal::INVALID) };
+        let Only::One(revision) = Only::of(headers, PRINCIPAL_REVISION_HEADER) else { return Err(Refusal::INVALID) };
         let revision = as_id(revision).ok_or(Refusal::INVALID)?;
         let current = self.authorization();
         let matches = principal.as_bytes() == current.principal_id.as_str().as_bytes()
@@ -158,22 +159,6 @@ impl Grants {
             list.update("process\n");
         }
         random::hex(&list.finalize()[..16])
-    }
-}
-
-/// The values of a header that decides: of several, none can be trusted.
-enum Only<'a> {
-    None,
-    One(&'a HeaderValue),
-    Many,
-}
-
-fn only<'a>(headers: &'a HeaderMap, name: &str) -> Only<'a> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (None, _) => Only::None,
-        (Some(value), None) => Only::One(value),
-        (Some(_), Some(_)) => Only::Many,
     }
 }
 

@@ -6,6 +6,7 @@ use axum::http::HeaderMap;
 use cells_protocol::limits::{DEFAULT_TIMEOUT_MS, SERVER_DEADLINE_MAX_MS};
 use tokio::time::{Instant, timeout_at};
 
+use crate::headers::Only;
 use crate::refusal::Refusal;
 
 /// The instant at which a request is given up. Waiting for a worker, for locks and for the client all count.
@@ -15,9 +16,10 @@ pub(crate) struct Deadline(Instant);
 impl Deadline {
     /// Starts the budget of `X-Timeout-Ms` now: a positive decimal integer, 30 s at most and when absent.
     pub(crate) fn start(headers: &HeaderMap) -> Result<Self, Refusal> {
-        let budget_ms = match headers.get("x-timeout-ms") {
-            None => DEFAULT_TIMEOUT_MS,
-            Some(value) => parse_ms(value.as_bytes()).ok_or(Refusal::INVALID)?,
+        let budget_ms = match Only::of(headers, "x-timeout-ms") {
+            Only::None => DEFAULT_TIMEOUT_MS,
+            Only::One(value) => parse_ms(value.as_bytes()).ok_or(Refusal::INVALID)?,
+            Only::Many => return Err(Refusal::INVALID),
         };
         Ok(Self(Instant::now() + Duration::from_millis(budget_ms)))
     }

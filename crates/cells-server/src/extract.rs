@@ -15,26 +15,38 @@ use cells_protocol::limits::UPLOAD_MAX_BYTES;
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 /// A JSON body: 415 without `application/json`, 413 when it is too large, 400 when it is not JSON, 422 when it has the
-/// wrong shape.
+/// wrong shape, 408 when it takes too long to come.
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-        match Json::from_request(request, state).await {
-            Ok(Json(value)) => Ok(Self(value)),
-            Err(JsonRejection::JsonDataError(_)) => {
-                Err(refuse(StatusCode::UNPROCESSABLE_ENTITY, "the JSON body has a wrong, missing or unknown member"))
-            }
-            Err(JsonRejection::JsonSyntaxError(_)) => Err(refuse(StatusCode::BAD_REQUEST, "the body is not JSON")),
-            Err(JsonRejection::MissingJsonContentType(_)) => {
-                Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the content type must be application/json"))
-            }
-            Err(other) => Err(refuse(other.status(), "the body is too large or could not be read")),
+        receive(request, state, BODY_LIMIT).await.map(Self)
+    }
+}
+
+async fn receive<T: DeserializeOwned, S: Send + Sync>(
+    request: Request,
+    state: &S,
+    limit: Duration,
+) -> Result<T, Response> {
+    let Ok(received) = timeout(limit, Json::from_request(request, state)).await else {
+        return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the body took too long"));
+    };
+    match received {
+        Ok(Json(value)) => Ok(value),
+        Err(JsonRejection::JsonDataError(_)) => {
+            Err(refuse(StatusCode::UNPROCESSABLE_ENTITY, "the JSON body has a wrong, missing or unknown member"))
         }
+        Err(JsonRejection::JsonSyntaxError(_)) => Err(refuse(StatusCode::BAD_REQUEST, "the body is not JSON")),
+        Err(JsonRejection::MissingJsonContentType(_)) => {
+            Err(refuse(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the content type must be application/json"))
+        }
+        Err(other) => Err(refuse(other.status(), "the body is too large or could not be read")),
     }
 }
 
@@ -98,7 +110,7 @@ impl Drop for Upload {
                     left = rest;
                 }
             };
-            runtime.spawn(tokio::time::timeout(DISCARD, discard));
+            runtime.spawn(timeout(DISCARD, discard));
         }
     }
 }
@@ -107,5 +119,24 @@ fn refuse(status: StatusCode, line: &'static str) -> Response {
     (status, line).into_response()
 }
 
+/// How long a JSON body may take: whoever sends slower only wants to hold the connection.
+const BODY_LIMIT: Duration = Duration::from_secs(30);
 /// How long the rest of a body is thrown away.
 const DISCARD: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use futures::stream;
+    use serde_json::Value;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_json_body_that_does_not_come_is_given_up() {
+        let first = stream::iter([Ok::<_, Infallible>("[")]);
+        let body = axum::body::Body::from_stream(first.chain(stream::pending()));
+        let request = Request::post("/").header(header::CONTENT_TYPE, "application/json").body(body).unwrap();
+        let refused = receive::<Value, _>(request, &(), Duration::from_millis(1)).await.unwrap_err();
+        assert_eq!(refused.status(), StatusCode::REQUEST_TIMEOUT);
+    }
+}

@@ -16,6 +16,7 @@ mod auth;
 mod credential;
 mod deadline;
 mod extract;
+mod headers;
 mod log;
 mod origins;
 mod principals;

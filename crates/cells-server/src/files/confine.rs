@@ -90,8 +90,9 @@ impl Root {
         let path = if path.as_str().is_empty() { "." } else { path.as_str() };
         match self.resolver {
             Resolver::Kernel => match open_confined(self.as_fd(), path, flags) {
-                // The kernel could not rule out an escape, because a directory was being renamed.
-                Err(Errno::AGAIN) => walk(self.as_fd(), path, flags),
+                // The kernel could not rule out an escape, because a directory was being renamed; or the path is one that
+                // it takes in parts only.
+                Err(Errno::AGAIN | Errno::NAMETOOLONG) => walk(self.as_fd(), path, flags),
                 other => other,
             },
             Resolver::Walk => walk(self.as_fd(), path, flags),

@@ -19,6 +19,7 @@ use super::staging::Staging;
 use crate::app::AppState;
 use crate::deadline::Deadline;
 use crate::extract::{StrictQuery, Upload};
+use crate::headers::Only;
 use crate::refusal::Refusal;
 
 pub(super) async fn put(
@@ -39,14 +40,18 @@ pub(super) async fn put(
 
 /// Exactly one of `If-None-Match: *` and `If-Match`.
 fn condition(headers: &HeaderMap) -> Result<ReplaceCondition, Refusal> {
-    let create_only = headers.get(header::IF_NONE_MATCH).is_some_and(|value| value == "*");
-    match (create_only, headers.get(header::IF_MATCH)) {
-        (true, None) => Ok(ReplaceCondition::CreateOnly),
+    let create_only = match Only::of(headers, header::IF_NONE_MATCH.as_str()) {
+        Only::None => false,
+        Only::One(value) => value == "*",
+        Only::Many => return Err(Refusal::REVISION_REQUIRED),
+    };
+    match (create_only, Only::of(headers, header::IF_MATCH.as_str())) {
+        (true, Only::None) => Ok(ReplaceCondition::CreateOnly),
         // A revision is plain text: what is not one is equal to none.
-        (false, Some(revision)) => {
+        (false, Only::One(revision)) => {
             Ok(ReplaceCondition::Match(String::from_utf8_lossy(revision.as_bytes()).into_owned()))
         }
-        (true, Some(_)) | (false, None) => Err(Refusal::REVISION_REQUIRED),
+        (true, Only::One(_)) | (false, Only::None) | (_, Only::Many) => Err(Refusal::REVISION_REQUIRED),
     }
 }
 

@@ -37,6 +37,7 @@ use super::exports::{Export, Exports};
 use super::steps::{Step, Steps};
 use super::workers::Workers;
 use crate::deadline::Deadline;
+use crate::headers::Only;
 use crate::random;
 use crate::receipt_file::OpenError;
 use crate::refusal::Refusal;
@@ -52,8 +53,10 @@ pub(crate) struct OperationKey {
 impl OperationKey {
     /// The key of the write that `X-Operation-Id` names.
     pub(crate) fn of(principal: &PrincipalId, alias: &Alias, headers: &HeaderMap) -> Result<Self, Refusal> {
-        let id = headers.get(OPERATION_ID_HEADER).and_then(|id| id.to_str().ok()).ok_or(Refusal::INVALID)?;
-        Self::new(principal, alias, id)
+        match Only::of(headers, OPERATION_ID_HEADER) {
+            Only::One(id) => Self::new(principal, alias, id.to_str().map_err(|_| Refusal::INVALID)?),
+            Only::None | Only::Many => Err(Refusal::INVALID),
+        }
     }
 
     fn new(principal: &PrincipalId, alias: &Alias, id: &str) -> Result<Self, Refusal> {

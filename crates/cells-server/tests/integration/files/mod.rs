@@ -1,3 +1,4 @@
+mod abuse;
 mod auth;
 mod confinement;
 mod content;
