@@ -1,11 +1,13 @@
 // Writes: their conditions, their outcomes, and what settles one whose reply is lost.
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, beforeEach, test } from 'node:test';
+import { FaultProxy } from '../support/fault-proxy.js';
 import { HOSTS, NODES, World } from '../support/hosts.js';
-import { recordingFetch, rejection } from '../support/stage.js';
+import { OldNode } from '../support/old-node.js';
+import { program, recordingFetch, rejection } from '../support/stage.js';
 
 const NEW = { kind: 'create-only' };
 
@@ -253,6 +255,51 @@ everywhere(
   { withEndpoint: true },
 );
 
+test('where the receipt is gone, the hash of the content proves that the write happened, and nothing else does', async () => {
+  const { HttpFSBackend } = world.stage.module;
+  const { apiKey } = world.stage;
+  const folder = mkdtempSync(join(world.root, 'forgetful-'));
+  const options = { exports: [{ alias: 'home', path: folder, writable: true }], credential: { token: apiKey } };
+  const open = async (endpoint) => {
+    const storage = new HttpFSBackend({ endpoint, credential: () => apiKey, alias: 'home' });
+    await storage.init();
+    return storage;
+  };
+  const first = await OldNode.start(program('CELLS_OLD_NODE'), options);
+  const proxy = await FaultProxy.start(program('CELLS_FAULT_PROXY'), new URL(first.endpoint).host);
+  const storage = await open(proxy.url);
+  await proxy.setPlan({ rules: [{ method: 'PUT', fault: { kind: 'reset-after' } }] });
+  const sha256 = createHash('sha256').update('content').digest('hex');
+  const stream = () => new Blob(['content']).stream();
+  const contents = {
+    bytes: [Buffer.from('content')],
+    blob: [new Blob(['content'])],
+    'stream with its hash': [stream(), { size: 7, sha256 }],
+    'stream without': [stream()],
+    'file that somebody changed': [new Blob(['content'])],
+  };
+  const recoveries = {};
+  for (const [what, [data, known]] of Object.entries(contents)) {
+    const lost = await rejection(storage.mutations.replace(what, data, NEW, known));
+    assert.equal(lost.outcome, 'unknown', what);
+    recoveries[what] = JSON.parse(JSON.stringify(lost.recovery));
+  }
+  await storage.close();
+  await first.kill();
+  await proxy.close();
+  writeFileSync(join(folder, 'file that somebody changed'), 'another');
+
+  const second = await OldNode.start(program('CELLS_OLD_NODE'), options);
+  const later = await open(second.endpoint);
+  for (const [what, recovery] of Object.entries(recoveries)) {
+    const { outcome } = await later.settle(recovery);
+    const isProven = !what.includes('without') && !what.includes('changed');
+    assert.equal(outcome, isProven ? 'committed' : 'unknown', what);
+  }
+  await later.close();
+  await second.kill();
+});
+
 test('a write to a node that refuses the connection did not start, with the fetch of Node', async () => {
   const { proxy, apiKey } = world.nodes['the local node'];
   for (const host of ['127.0.0.1', 'localhost']) {
@@ -264,71 +311,6 @@ test('a write to a node that refuses the connection did not start, with the fetc
     assert.deepEqual([error.code, error.operation, error.outcome], ['EIO', 'connect', 'not-started'], String(error));
     await storage.close();
   }
-});
-
-test('init may be called again, also after a failure, and close may be called twice', async () => {
-  const { endpoint, apiKey } = world.nodes['the local node'];
-  const { HttpFSBackend } = world.stage.module;
-  let key = 'wrong';
-  const recording = recordingFetch();
-  const storage = new HttpFSBackend({ endpoint, credential: () => key, alias: 'home', fetch: recording });
-  for (const member of ['files', 'access', 'seq']) {
-    assert.throws(() => storage[member], { name: 'CellsError', code: 'EINVAL', reason: 'NOT_INITIALISED' });
-  }
-  assert.equal(storage.mutations, undefined);
-  assert.equal((await rejection(storage.settle({}))).reason, 'NOT_INITIALISED');
-  assert.equal((await rejection(storage.init())).code, 'EACCES');
-  key = apiKey;
-  const aborted = rejection(storage.init({ signal: AbortSignal.abort() }));
-  await Promise.all([storage.init(), storage.init()]);
-  assert.equal((await aborted).code, 'ECANCELLED');
-  assert.equal(storage.name, 'http');
-  const { files, mutations } = storage;
-  const { length } = recording.calls;
-  await storage.init();
-  assert.equal(recording.calls.length, length);
-  assert.equal(storage.files, files);
-  await storage.close();
-  await storage.close();
-  for (const call of [() => storage.init(), () => files.stat(''), () => files.statType(''), () => mutations.mkdir('x')]) {
-    assert.equal((await rejection(call())).code, 'EACCES', String(call));
-  }
-  const unknown = new HttpFSBackend({ endpoint, credential: () => apiKey, alias: 'nothing' });
-  assert.equal((await rejection(unknown.init())).code, 'EACCES');
-  assert.throws(() => new HttpFSBackend({ endpoint, credential: () => apiKey }), { code: 'EINVAL' });
-  assert.throws(() => new HttpFSBackend({ endpoint, credential: () => apiKey, alias: 'a/b' }), { code: 'EINVAL' });
-});
-
-test('a storage of a driver ends alone: the driver goes on', async () => {
-  const silent = (url, init) => (url.includes('/entries') ? new Promise(() => {}) : fetch(url, init));
-  const driver = world.stage.driver(silent);
-  const connection = { ...world.stage.connection, alias: 'home' };
-  const [one, other] = [await driver.fileStorage(connection), await driver.fileStorage(connection)];
-  const underWay = rejection(one.files.list(''));
-  await new Promise((resolve) => setImmediate(resolve));
-  await one.close();
-  assert.equal((await underWay).code, 'ECANCELLED');
-  assert.equal((await rejection(one.files.stat(''))).code, 'EACCES');
-  assert.equal((await other.files.stat('')).kind, 'directory');
-  assert.equal((await rejection(driver.fileStorage({ ...connection, alias: 'nothing' }))).code, 'EACCES');
-});
-
-test('stat and statType of one turn share requests', async () => {
-  const recording = recordingFetch();
-  const storage = await world.stage.driver(recording).fileStorage({ ...world.stage.connection, alias: 'home' });
-  mkdirSync(join(world.stage.folder, 'shared'));
-  writeFileSync(join(world.stage.folder, 'shared/a'), 'a');
-  recording.calls.length = 0;
-  const { files } = storage;
-  const paths = ['shared', 'shared/a', 'shared/none'];
-  const [stats, kinds] = await Promise.all([
-    Promise.all(paths.map((path) => files.stat(path))),
-    Promise.all(paths.map((path) => files.statType(path))),
-  ]);
-  assert.deepEqual(stats.map((stat) => stat?.kind), ['directory', 'file', undefined]);
-  assert.deepEqual(kinds, [{ kind: 'directory' }, { kind: 'file' }, null]);
-  assert.equal(recording.calls.length, 1);
-  await storage.close();
 });
 
 test('what is not valid is not sent', async () => {
