@@ -29,13 +29,28 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// The exit code of two pieces of work. That something is unknown counts most, then that it was interrupted, then what
+    /// came first.
+    pub(crate) fn and(self, next: Self) -> Self {
+        let rank = |exit: Self| match exit {
+            Self::Done => 0,
+            Self::Failed | Self::Usage | Self::NotFound | Self::AccessDenied => 1,
+            Self::Interrupted => 2,
+            Self::Unknown => 3,
+        };
+        if rank(next) > rank(self) { next } else { self }
+    }
+}
+
 /// The exit codes, for `cells --help`.
 pub(crate) const EXIT_CODES: &str = "\
 Exit codes of the client verbs:
     0  done
     1  failed
     2  wrong usage or configuration
-    3  unknown: whether it happened, or how it ended; ask again with `cells receipt`
+    3  unknown: whether it happened, or how it ended; the line says how to ask again:
+       `cells op wait` for a write, `cells receipt` for what an agent was sent
     4  not found
     5  access denied
   130  interrupted";
@@ -100,6 +115,19 @@ impl Failure {
         }
     }
 
+    /// Whether another file may fare better: the node works, and only this one cannot be copied.
+    pub(crate) fn is_of_one_file(&self) -> bool {
+        let Self::Told(told) = self else { return false };
+        let is_known = !matches!(told.exit, Exit::Unknown | Exit::Interrupted);
+        is_known
+            && told.error.as_ref().is_none_or(|error| {
+                let is_of_node = error.status() == Some(401)
+                    || matches!(error.operation(), "connect" | "credential" | "protocol")
+                    || matches!(error.kind(), ErrorKind::NoSpace | ErrorKind::TimedOut | ErrorKind::Cancelled);
+                !is_of_node
+            })
+    }
+
     /// Adds the command that asks again. It stands in the line, too.
     pub(crate) fn with_ask(mut self, ask: String) -> Self {
         if let Self::Told(told) = &mut self {
@@ -158,6 +186,8 @@ impl Told {
             add("remoteCode", error.remote_code().map(Into::into));
             add("reason", error.reason().map(Into::into));
             add("status", error.status().map(Into::into));
+            add("operationId", error.operation_id().map(|id| id.as_str().into()));
+            add("processId", error.process_id().map(|id| id.as_str().into()));
             add("recovery", error.recovery().map(|recovery| json!(recovery)));
         }
         add("ask", self.ask.as_deref().map(Into::into));
@@ -167,6 +197,9 @@ impl Told {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
+        if is_own_cancellation(&error) {
+            return Self::Interrupted;
+        }
         if is_foreign(&error) {
             let status = error.status().unwrap_or_default();
             let message = format!(
@@ -203,11 +236,19 @@ fn is_foreign(error: &Error) -> bool {
         && matches!(error.outcome(), None | Some(Outcome::NotStarted | Outcome::NotCommitted))
 }
 
+/// Whether Ctrl-C ended a call that has changed nothing.
+fn is_own_cancellation(error: &Error) -> bool {
+    error.kind() == ErrorKind::Cancelled
+        && error.remote_code().is_none()
+        && matches!(error.outcome(), None | Some(Outcome::NotStarted))
+}
+
 fn exit_of(error: &Error) -> Exit {
     match (error.outcome(), error.kind()) {
-        (Some(Outcome::Unknown | Outcome::Partial), _) => Exit::Unknown,
+        (Some(Outcome::Unknown), _) => Exit::Unknown,
+        (_, ErrorKind::Cancelled) if error.remote_code().is_none() => Exit::Interrupted,
         (_, ErrorKind::NotFound) => Exit::NotFound,
-        (_, ErrorKind::AccessDenied) => Exit::AccessDenied,
+        (_, ErrorKind::AccessDenied | ErrorKind::ReadOnly) => Exit::AccessDenied,
         // What the node has not seen is wrong on the command line.
         (_, ErrorKind::Invalid) if error.status().is_none() && error.remote_code().is_none() => Exit::Usage,
         _ => Exit::Failed,
@@ -227,6 +268,7 @@ mod tests {
             (ErrorKind::Invalid, Exit::Usage),
             (ErrorKind::NotFound, Exit::NotFound),
             (ErrorKind::AccessDenied, Exit::AccessDenied),
+            (ErrorKind::ReadOnly, Exit::AccessDenied),
         ] {
             assert_eq!(Failure::from(Error::new(kind, "stat", "no")).exit(), expected, "{kind}");
         }

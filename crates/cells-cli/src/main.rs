@@ -11,6 +11,7 @@ mod remote_path;
 mod table;
 mod text;
 mod transfer;
+mod under_way;
 mod writes;
 
 use std::process::ExitCode;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cells_native::cells_driver::{
-    Client, ClientConfig, Connection, Epoch, Error, HarnessClient, OperationId, OperationOptions, OutputRef, Profile,
-    ProfileId, Recovery, RequestId, Secret,
+    Cancellation, Client, ClientConfig, Connection, Epoch, Error, HarnessClient, OperationId, OperationOptions,
+    OutputRef, Profile, ProfileId, Recovery, RequestId, Secret,
 };
 use clap::Args;
 
@@ -42,6 +42,8 @@ pub(crate) struct Node {
     /// How the node is reached.
     pub(crate) connection: Connection,
     timeout_ms: u64,
+    /// Ends its calls.
+    cancel: Option<Cancellation>,
     /// The options that lead a later command to the same node.
     options: String,
 }
@@ -71,7 +73,7 @@ impl NodeArgs {
         client.harness(&Connection::anonymous(&self.url)).map_err(invalid("--url or CELLS_URL"))?;
         client.harness(&connection).map_err(invalid("--username or CELLS_USERNAME"))?;
         let timeout_ms = self.timeout.saturating_mul(1000);
-        Ok(Node { client, connection, timeout_ms, options: self.options() })
+        Ok(Node { client, connection, timeout_ms, cancel: None, options: self.options() })
     }
 
     fn secret(&self) -> Result<String, Failure> {
@@ -106,14 +108,24 @@ impl NodeArgs {
 }
 
 impl Node {
+    /// The same node, of which the calls end with `cancel`.
+    pub(crate) fn cancelled_by(self, cancel: Cancellation) -> Self {
+        Self { cancel: Some(cancel), ..self }
+    }
+
     /// Options of one call.
     pub(crate) fn options(&self) -> OperationOptions {
-        OperationOptions { timeout_ms: Some(self.timeout_ms), cancel: None }
+        OperationOptions { timeout_ms: Some(self.timeout_ms), cancel: self.cancel.clone() }
+    }
+
+    /// How long one call may take.
+    pub(crate) fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
     }
 
     /// Waits for `work` as long as for one call; `what` is what is waited for.
     pub(crate) async fn within<T>(&self, work: impl Future<Output = T>, what: &str) -> Result<T, Failure> {
-        let limit = Duration::from_millis(self.timeout_ms);
+        let limit = self.timeout();
         let late = |_| Failure::new(Exit::Failed, format!("{what} is not there after {} s", limit.as_secs()));
         tokio::time::timeout(limit, work).await.map_err(late)
     }
@@ -160,9 +172,10 @@ impl Node {
         self.command("output", &reference.epoch, &reference.request_id, profile_id)
     }
 
-    /// The command that waits for the end of a write.
-    pub(crate) fn operation_command(&self, alias: &str, id: &OperationId) -> String {
-        format!("cells op wait {alias} {}{}", quoted(id.as_str()), self.options)
+    /// The command that asks how a write in the export `alias` ended.
+    pub(crate) fn operation_commands(&self, alias: &str) -> impl Fn(&OperationId) -> String + Clone + Send + use<> {
+        let (start, options) = (format!("cells op wait {alias}"), self.options.clone());
+        move |id| format!("{start} {}{options}", quoted(id.as_str()))
     }
 
     fn command(&self, verb: &str, epoch: &Epoch, request_id: &RequestId, profile_id: &ProfileId) -> String {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use tempfile::NamedTempFile;
 
 use crate::failure::{Exit, Failure};
+use crate::text::one_line;
 
 /// Writes `text` to standard output.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
@@ -21,6 +22,17 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let json = serde_json::to_string(value).map_err(|error| Failure::new(Exit::Failed, error.to_string()))?;
     print(&format!("{json}\n"))
+}
+
+/// Tells a person something on standard error, on one line.
+pub(crate) fn note(text: &str) {
+    // There is nobody left to tell when this fails.
+    let _ = writeln!(io::stderr().lock(), "cells: {}", one_line(text));
+}
+
+/// Tells that a result is not all of what was asked for.
+pub(crate) fn warn(text: &str) {
+    note(&format!("warning: {text}"));
 }
 
 /// Where the bytes of a download go.

@@ -18,6 +18,21 @@ impl RemotePath {
         let path = if self.path.is_empty() { name.to_owned() } else { format!("{}/{name}", self.path) };
         Self { alias: self.alias.clone(), path }
     }
+
+    /// The directory in which it is; nothing for the export itself.
+    pub(crate) fn parent(&self) -> Option<Self> {
+        let path = match self.path.rsplit_once('/') {
+            Some((above, _)) => above.to_owned(),
+            None if self.path.is_empty() => return None,
+            None => String::new(),
+        };
+        Some(Self { alias: self.alias.clone(), path })
+    }
+
+    /// Its last name; nothing for the export itself.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.path.rsplit('/').next().filter(|name| !name.is_empty())
+    }
 }
 
 impl FromStr for RemotePath {

@@ -1,10 +1,51 @@
 //! What `get` and `put` share.
 
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use futures::{StreamExt as _, stream};
+use indicatif::ProgressBar;
 use sha2::{Digest as _, Sha256};
+use tokio::task::spawn_blocking;
+
+use crate::failure::{Exit, Failure};
+
+/// What came of many copies.
+pub(crate) struct Copied<T> {
+    /// Of those that succeeded, in any order.
+    pub(crate) done: Vec<T>,
+    /// How many failed. Each was told.
+    pub(crate) failed: usize,
+    /// How the program ends.
+    pub(crate) exit: Exit,
+}
+
+/// Runs `copies`, some at a time. One that fails is told at once, and the others go on, unless it is not the file that is to
+/// blame; those under way then still come to their end.
+pub(crate) async fn copy_all<T>(
+    copies: impl Iterator<Item = impl Future<Output = Result<T, Failure>>>,
+    json: bool,
+    progress: &ProgressBar,
+) -> Copied<T> {
+    let goes_on = Cell::new(true);
+    let mut copied = Copied { done: Vec::new(), failed: 0, exit: Exit::Done };
+    let mut copies = stream::iter(copies.take_while(|_| goes_on.get())).buffer_unordered(TRANSFERS_AT_A_TIME);
+    while let Some(result) = copies.next().await {
+        match result {
+            Ok(done) => copied.done.push(done),
+            Err(failure) => {
+                progress.suspend(|| failure.tell(json));
+                goes_on.set(goes_on.get() && failure.is_of_one_file());
+                copied.failed += 1;
+                copied.exit = copied.exit.and(failure.exit());
+            }
+        }
+    }
+    progress.finish_and_clear();
+    copied
+}
 
 /// The SHA-256 of content that comes in pieces.
 #[derive(Debug, Clone, Default)]
@@ -12,22 +53,21 @@ pub(crate) struct Hash(Sha256);
 
 impl Hash {
     /// The hash of a whole file.
-    pub(crate) fn of_file(path: &Path) -> io::Result<String> {
-        let mut hash = Self::default();
-        hash.add_file(path)?;
-        Ok(hash.finish())
+    pub(crate) async fn of_file(path: &Path) -> io::Result<String> {
+        let path = path.to_owned();
+        Ok(blocking(move || Self::of_rest(&mut File::open(path)?)).await?.0.finish())
     }
 
-    /// Adds the content of a file, and gives its size.
-    pub(crate) fn add_file(&mut self, path: &Path) -> io::Result<u64> {
-        let mut file = File::open(path)?;
+    /// The hash of what `file` still holds, and its size. Blocks.
+    pub(crate) fn of_rest(file: &mut File) -> io::Result<(Self, u64)> {
+        let mut hash = Self::default();
         let mut buffer = vec![0; 256 * 1024];
         let mut size = 0;
         loop {
             match file.read(&mut buffer)? {
-                0 => return Ok(size),
+                0 => return Ok((hash, size)),
                 count => {
-                    self.add(buffer.get(..count).unwrap_or_default());
+                    hash.add(buffer.get(..count).unwrap_or_default());
                     size += count as u64;
                 }
             }
@@ -45,5 +85,12 @@ impl Hash {
     }
 }
 
+/// Does `work` where it may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
 /// How many files are on their way at the same time.
-pub(crate) const TRANSFERS_AT_A_TIME: usize = 8;
+const TRANSFERS_AT_A_TIME: usize = 8;

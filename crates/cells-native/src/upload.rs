@@ -1,8 +1,9 @@
 //! Files of this machine as content that is sent.
 
-use std::fs::File;
-use std::io::{Read, Result};
+use std::fs::{File, Metadata};
+use std::io::{ErrorKind, Read, Result};
 use std::path::Path;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use cells_driver::Upload;
@@ -10,7 +11,7 @@ use futures::stream;
 
 /// The file `path` of this machine as content for
 /// [`FileMutations::replace`](cells_driver::FileMutations::replace). It is read while it is sent, 256 KiB at a time. A file
-/// that changes its size meanwhile fails the write, and nothing is committed.
+/// of which the size or the time of modification changes meanwhile fails the write, and nothing is committed.
 ///
 /// Needs a tokio runtime.
 ///
@@ -31,26 +32,58 @@ use futures::stream;
 /// ```
 pub async fn upload_file(path: impl AsRef<Path>) -> Result<Upload> {
     let path = path.as_ref().to_owned();
-    let (file, size) = blocking(move || {
+    let source = blocking(move || Source::open(&path)).await?;
+    let size = source.version.map(|version| version.size);
+    let pieces = stream::try_unfold(source, |source| async {
+        let (piece, source) = blocking(move || source.read()).await?;
+        Ok((!piece.is_empty()).then_some((piece, source)))
+    });
+    Ok(Upload::stream(size, pieces))
+}
+
+struct Source {
+    file: File,
+    /// What the file was when it was opened. A pipe or a device has none: it ends when it ends.
+    version: Option<Version>,
+}
+
+/// What changes with the content of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Version {
+    size: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Source {
+    fn open(path: &Path) -> Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
-            return Err(std::io::ErrorKind::IsADirectory.into());
+            return Err(ErrorKind::IsADirectory.into());
         }
-        // A pipe or a device ends when it ends.
-        Ok((file, metadata.is_file().then_some(metadata.len())))
-    })
-    .await?;
-    let pieces = stream::try_unfold(file, |file| async {
-        let (piece, file) = blocking(move || {
-            let mut piece = Vec::with_capacity(PIECE_BYTES);
-            (&file).take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
-            Ok((piece, file))
-        })
-        .await?;
-        Ok((!piece.is_empty()).then(|| (Bytes::from(piece), file)))
-    });
-    Ok(Upload::stream(size, pieces))
+        let version = metadata.is_file().then(|| Version::of(&metadata));
+        Ok(Self { file, version })
+    }
+
+    /// The next piece; an empty one is the end.
+    fn read(self) -> Result<(Bytes, Self)> {
+        let mut piece = Vec::with_capacity(PIECE_BYTES);
+        (&self.file).take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
+        // Asked at the end, which the driver awaits before it sends the last bytes.
+        if piece.is_empty()
+            && let Some(version) = self.version
+            && Version::of(&self.file.metadata()?) != version
+        {
+            return Err(ErrorKind::InvalidData.into());
+        }
+        Ok((piece.into(), self))
+    }
+}
+
+impl Version {
+    fn of(metadata: &Metadata) -> Self {
+        Self { size: metadata.len(), modified: metadata.modified().ok() }
+    }
 }
 
 /// Runs `work` where it may block.

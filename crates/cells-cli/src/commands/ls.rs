@@ -6,10 +6,9 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::node::NodeArgs;
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, warn};
 use crate::remote_path::RemotePath;
 use crate::table::{Column, Table, number, time};
-use crate::text::one_line;
 
 /// List a directory.
 ///
@@ -54,10 +53,10 @@ impl Ls {
         }
         print(&table(entries))?;
         for warning in &warnings {
-            eprintln!("cells: warning: an entry of {} is left out: {}", self.path, one_line(warning));
+            warn(&format!("an entry of {} is left out: {warning}", self.path));
         }
         if !complete {
-            eprintln!("cells: warning: {} has more entries; --limit leaves them out", self.path);
+            warn(&format!("{} has more entries; --limit leaves them out", self.path));
         }
         Ok(Exit::Done)
     }

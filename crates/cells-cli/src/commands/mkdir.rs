@@ -1,4 +1,3 @@
-use cells_native::cells_driver::ErrorKind;
 use clap::Args;
 use serde_json::json;
 
@@ -6,6 +5,8 @@ use crate::failure::{Exit, Failure};
 use crate::node::NodeArgs;
 use crate::output::print_json;
 use crate::remote_path::RemotePath;
+use crate::under_way::UnderWay;
+use crate::writes::Writer;
 
 /// Make directories.
 #[derive(Debug, Args)]
@@ -21,19 +22,18 @@ pub(crate) struct Mkdir {
 }
 
 impl Mkdir {
-    pub(super) async fn run(self) -> Result<Exit, Failure> {
-        let node = self.node.connect()?;
-        for path in &self.paths {
-            let export = node.writable(&path.alias).await?;
-            let mut made = Vec::new();
-            for directory in directories(&path.path, self.parents) {
-                let here = RemotePath { alias: path.alias.clone(), path: directory.to_owned() };
-                match export.mutations.mkdir(directory, node.write_options()).await {
-                    Ok(_) => made.push(here.to_string()),
-                    Err(error) if self.parents && error.kind() == ErrorKind::AlreadyExists => {}
-                    Err(error) => return Err(node.write_failure(&here, error)),
+    pub(super) async fn run(self, under_way: UnderWay) -> Result<Exit, Failure> {
+        let writer = Writer::new(&self.node, under_way)?;
+        let exports = writer.exports(&self.paths).await?;
+        for (path, export) in self.paths.iter().zip(&exports) {
+            writer.check()?;
+            let made: Vec<String> = match self.parents {
+                true => export.make_missing(&with_parents(path)).await?.iter().map(ToString::to_string).collect(),
+                false => {
+                    export.mkdir(path).await?;
+                    vec![path.to_string()]
                 }
-            }
+            };
             if self.node.json {
                 print_json(&json!({ "path": path.to_string(), "made": made }))?;
             }
@@ -42,10 +42,11 @@ impl Mkdir {
     }
 }
 
-/// The directory, after all those above it if `parents` is set.
-fn directories(path: &str, parents: bool) -> impl Iterator<Item = &str> {
-    let above = path.match_indices('/').map(|(end, _)| &path[..end]).filter(move |_| parents);
-    above.chain([path])
+/// The directory, after all those above it.
+fn with_parents(path: &RemotePath) -> Vec<RemotePath> {
+    let above = path.path.match_indices('/').map(|(end, _)| &path.path[..end]);
+    let named = |path_in_export: &str| RemotePath { alias: path.alias.clone(), path: path_in_export.to_owned() };
+    above.chain([path.path.as_str()]).map(named).collect()
 }
 
 #[cfg(test)]
@@ -54,7 +55,8 @@ mod tests {
 
     #[test]
     fn parents_come_first() {
-        assert_eq!(directories("a/b/c", true).collect::<Vec<_>>(), ["a", "a/b", "a/b/c"]);
-        assert_eq!(directories("a/b/c", false).collect::<Vec<_>>(), ["a/b/c"]);
+        let paths = with_parents(&"notes/a/b/c".parse().unwrap());
+        let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+        assert_eq!(paths, ["notes/a", "notes/a/b", "notes/a/b/c"]);
     }
 }

@@ -28,6 +28,7 @@ use clap::Subcommand;
 
 use crate::failure::{Exit, Failure};
 use crate::interrupts::Interrupts;
+use crate::under_way::UnderWay;
 
 /// One verb and its arguments.
 #[derive(Debug, Subcommand)]
@@ -64,19 +65,12 @@ impl Command {
             Self::Ls(verb) => client(verb.node.json, verb.run()),
             Self::Cat(verb) => client(verb.node.json, verb.run()),
             Self::Get(verb) => client(verb.node.json, verb.run()),
-            Self::Put(verb) => client(verb.node.json, verb.run()),
-            Self::Mkdir(verb) => client(verb.node.json, verb.run()),
-            Self::Mv(verb) => client(verb.node.json, verb.run()),
-            Self::Rm(verb) => client(verb.node.json, verb.run()),
+            Self::Put(verb) => changing(verb.node.json, |under_way| verb.run(under_way)),
+            Self::Mkdir(verb) => changing(verb.node.json, |under_way| verb.run(under_way)),
+            Self::Mv(verb) => changing(verb.node.json, |under_way| verb.run(under_way)),
+            Self::Rm(verb) => changing(verb.node.json, |under_way| verb.run(under_way)),
             Self::Op(verb) => client(verb.json(), verb.run()),
-            // Ctrl-C stops the command; the exit code is the command's.
-            Self::Exec(verb) => block_on(async {
-                let json = verb.node.json;
-                match verb.run().await {
-                    Ok(code) => code,
-                    Err(failure) => told(json, Err(failure)),
-                }
-            }),
+            Self::Exec(verb) => changing(verb.node.json, |under_way| verb.run(under_way)),
             Self::Sessions(verb) => client(verb.node.json, verb.run()),
             // Ctrl-C has a meaning of its own there.
             Self::Send(verb) => block_on(async { told(verb.node.json, verb.run().await) }),
@@ -105,10 +99,37 @@ fn client(json: bool, work: impl Future<Output = Result<Exit, Failure>>) -> Exit
     })
 }
 
+/// Runs a client verb that changes something. Ctrl-C stops what is under way, and the verb tells how that ended; a second
+/// one leaves at once, and tells what is left.
+fn changing<T: Into<ExitCode>, W: Future<Output = Result<T, Failure>>>(
+    json: bool,
+    work: impl FnOnce(UnderWay) -> W,
+) -> ExitCode {
+    block_on(async {
+        let under_way = UnderWay::new(json);
+        let (mut first, mut second) = match Interrupts::listen() {
+            Ok(interrupts) => (interrupts.clone(), interrupts),
+            Err(failure) => return told(json, Err::<Exit, _>(failure)),
+        };
+        let stopped = under_way.clone();
+        tokio::spawn(async move {
+            first.first().await;
+            stopped.stop();
+        });
+        tokio::select! {
+            result = work(under_way.clone()) => told(json, result),
+            () = second.second() => {
+                under_way.tell_left();
+                Exit::Interrupted.into()
+            }
+        }
+    })
+}
+
 /// Tells what went wrong, and gives the exit code.
-fn told(json: bool, result: Result<Exit, Failure>) -> ExitCode {
+fn told<T: Into<ExitCode>>(json: bool, result: Result<T, Failure>) -> ExitCode {
     match result {
-        Ok(exit) => exit.into(),
+        Ok(done) => done.into(),
         Err(failure) => {
             failure.tell(json);
             failure.exit().into()

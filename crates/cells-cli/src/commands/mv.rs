@@ -1,3 +1,4 @@
+use cells_native::cells_driver::FileKind;
 use clap::Args;
 use serde_json::json;
 
@@ -5,6 +6,8 @@ use crate::failure::{Exit, Failure};
 use crate::node::NodeArgs;
 use crate::output::print_json;
 use crate::remote_path::RemotePath;
+use crate::under_way::UnderWay;
+use crate::writes::Writer;
 
 /// Give a file or a directory another name in its export.
 ///
@@ -14,7 +17,7 @@ pub(crate) struct Mv {
     /// The name now, such as notes/a.md
     #[arg(value_name = "ALIAS/FROM")]
     from: RemotePath,
-    /// The new name, in the same export
+    /// The new name, in the same export; an existing directory gets it under its own name
     #[arg(value_name = "ALIAS/TO")]
     to: RemotePath,
     #[command(flatten)]
@@ -22,16 +25,23 @@ pub(crate) struct Mv {
 }
 
 impl Mv {
-    pub(super) async fn run(self) -> Result<Exit, Failure> {
-        if self.from.alias != self.to.alias {
+    pub(super) async fn run(self, under_way: UnderWay) -> Result<Exit, Failure> {
+        let Self { from, mut to, node } = self;
+        if from.alias != to.alias {
             return Err(Failure::usage("a file keeps its export; copy it with `cells get` and `cells put`"));
         }
-        let node = self.node.connect()?;
-        let export = node.writable(&self.from.alias).await?;
-        let moved = export.mutations.rename(&self.from.path, &self.to.path, node.write_options()).await;
-        let moved = moved.map_err(|error| node.write_failure(&self.from, error))?;
-        if self.node.json {
-            let (from, to) = (self.from.to_string(), self.to.to_string());
+        let name = from.name().ok_or_else(|| Failure::usage(format!("{from} is an export, and keeps its name")))?;
+        let writer = Writer::new(&node, under_way)?;
+        let export = writer.export(&from.alias).await?;
+        if export.stat(&to).await?.is_some_and(|stat| stat.kind == FileKind::Directory) {
+            to = to.child(name);
+        }
+        if to.path.strip_prefix(&from.path).is_some_and(|rest| rest.starts_with('/')) {
+            return Err(Failure::usage(format!("{from} cannot be moved into itself")));
+        }
+        let moved = export.rename(&from, &to).await?;
+        if node.json {
+            let (from, to) = (from.to_string(), to.to_string());
             print_json(&json!({ "from": from, "to": to, "operationId": moved.operation_id.as_str() }))?;
         }
         Ok(Exit::Done)

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use cells_native::cells_driver::{Alias, Error, FileReceipt, OperationId};
 use clap::{Args, Subcommand};
+use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::node::NodeArgs;
 use crate::output::{print, print_json};
-use crate::writes::receipt_json;
 
 /// Ask how a write ended.
 ///
@@ -64,7 +64,10 @@ impl Op {
             }
             Ok::<_, Error>(receipt)
         };
-        let receipt = node.within(ask, "the end of the write").await?;
+        let seconds = node.timeout().as_secs();
+        let receipt = tokio::time::timeout(node.timeout(), ask).await.map_err(|_| {
+            Failure::new(Exit::Unknown, format!("the write still runs after {seconds} s; --timeout waits longer"))
+        })?;
         let receipt = receipt.map_err(|error| match error.remote_code() {
             Some("OPERATION_UNKNOWN") => {
                 let id = &args.id;
@@ -94,6 +97,30 @@ fn describe(receipt: &FileReceipt) -> String {
         FileReceipt::Unknown { code: None } => "unknown; look at the file".to_owned(),
         FileReceipt::Running => "running".to_owned(),
     }
+}
+
+/// A receipt as one object.
+fn receipt_json(alias: &str, id: &OperationId, receipt: &FileReceipt) -> Value {
+    let mut object = json!({ "alias": alias, "operationId": id.as_str() });
+    match receipt {
+        FileReceipt::Committed { result } => {
+            object["outcome"] = json!("committed");
+            object["result"] = json!(result);
+        }
+        FileReceipt::NotCommitted { code } => {
+            object["outcome"] = json!("not-committed");
+            object["code"] = json!(code);
+        }
+        FileReceipt::Unknown { code } => {
+            object["outcome"] = json!("unknown");
+            object["code"] = json!(code);
+        }
+        FileReceipt::Running => {
+            object["outcome"] = json!("unknown");
+            object["state"] = json!("running");
+        }
+    }
+    object
 }
 
 const POLL: Duration = Duration::from_millis(200);

@@ -1,25 +1,29 @@
 use std::fs;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
-use cells_native::cells_driver::{ErrorKind, FileKind, FileStat, ReadOptions, ReplaceCondition};
+use cells_native::cells_driver::{FileKind, FileStat, ReadOptions, ReplaceCondition};
 use cells_native::upload_file;
 use clap::Args;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::ProgressBar;
 use serde_json::json;
+use tokio::sync::Semaphore;
 
 use crate::failure::{Exit, Failure};
-use crate::node::{Node, NodeArgs};
-use crate::output::{bytes_bar, failed, print_json};
+use crate::node::NodeArgs;
+use crate::output::{bytes_bar, failed, print, print_json, warn};
 use crate::remote_path::RemotePath;
 use crate::text::one_line;
-use crate::transfer::{Hash, TRANSFERS_AT_A_TIME};
-use crate::writes::Writable;
+use crate::transfer::{Copied, Hash, copy_all};
+use crate::under_way::UnderWay;
+use crate::writes::{Writable, Writer, Written};
 
 /// Copy files of this machine to the node.
 ///
 /// A file appears there only when it is complete. What the node has already, byte for byte, is left as it is, so that a copy
-/// that broke can be repeated. A file that is there with other content is an error, unless --replace is given.
+/// that broke can be repeated. A file that is there with other content is an error, unless --replace is given. With -r, a file
+/// that cannot be copied does not keep the others back. Links and devices are left out, and named; only LOCAL itself may be a
+/// link.
 #[derive(Debug, Args)]
 pub(crate) struct Put {
     /// A file, or a directory with -r
@@ -42,7 +46,8 @@ pub(crate) struct Put {
 struct Source {
     local: PathBuf,
     remote: RemotePath,
-    size: u64,
+    /// Not known of a pipe or a device.
+    size: Option<u64>,
 }
 
 /// What is below a local directory.
@@ -55,73 +60,97 @@ struct Tree {
     left_out: Vec<PathBuf>,
 }
 
-/// What was done with it.
+/// What was done with a file.
 enum Done {
-    Written(u64),
+    Written(Written, u64),
     Same,
 }
 
 impl Put {
-    pub(super) async fn run(self) -> Result<Exit, Failure> {
-        let node = self.node.connect()?;
-        let export = node.writable(&self.remote.alias).await?;
+    pub(super) async fn run(self, under_way: UnderWay) -> Result<Exit, Failure> {
+        let writer = Writer::new(&self.node, under_way)?;
+        let export = writer.export(&self.remote.alias).await?;
         let is_directory = fs::metadata(&self.local).map_err(|error| failed(&self.local, &error))?.is_dir();
-        let Tree { directories, files: sources, left_out } = match (is_directory, self.recursive) {
-            (true, false) => {
-                return Err(Failure::usage(format!("{} is a directory; -r copies it", self.local.display())));
-            }
-            (true, true) => self.walk()?,
-            (false, _) => Tree { files: vec![self.single(&node, &export).await?], ..Tree::default() },
-        };
-        for path in &left_out {
-            let name = path.display().to_string();
-            eprintln!("cells: warning: {} is no file and no directory, and is left out", one_line(&name));
+        match (is_directory, self.recursive) {
+            (true, false) => Err(Failure::usage(format!("{} is a directory; -r copies it", self.local.display()))),
+            (true, true) => self.directory(&writer, &export).await,
+            (false, _) => self.file(&export).await,
         }
-        for directory in &directories {
-            match export.mutations.mkdir(&directory.path, node.write_options()).await {
-                Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                    return Err(node.write_failure(directory, error));
-                }
-                _ => {}
-            }
-        }
-        let progress = bytes_bar(sources.iter().map(|source| source.size).sum());
-        let copies = sources.iter().map(|source| self.copy(&node, &export, source, &progress));
-        let done: Vec<Done> = stream::iter(copies).buffer_unordered(TRANSFERS_AT_A_TIME).try_collect().await?;
+    }
+
+    async fn file(&self, export: &Writable<'_>) -> Result<Exit, Failure> {
+        let source = self.source(export).await?;
+        let progress = bytes_bar(source.size.unwrap_or(0));
+        let done = self.copy(export, &source, &progress).await;
         progress.finish_and_clear();
-        let written = done.iter().filter(|done| matches!(done, Done::Written(_))).count();
-        let bytes: u64 = done.iter().map(|done| if let Done::Written(bytes) = done { *bytes } else { 0 }).sum();
-        let same = done.len() - written;
-        if self.node.json {
-            let path = self.remote.to_string();
-            print_json(
-                &json!({ "path": path, "written": written, "same": same, "bytes": bytes, "leftOut": left_out.len() }),
-            )?;
-        } else if self.recursive {
-            eprintln!("{written} files written ({bytes} bytes), {same} were there already");
+        let (done, path) = (done?, source.remote.to_string());
+        match (self.node.json, done) {
+            (false, Done::Written(_, bytes)) => print(&format!("{}: {bytes} bytes written\n", one_line(&path)))?,
+            (false, Done::Same) => print(&format!("{}: was there already\n", one_line(&path)))?,
+            (true, Done::Written(written, bytes)) => print_json(&json!({
+                "path": path, "written": 1, "same": 0, "bytes": bytes,
+                "operationId": written.operation_id.as_str(),
+                "revision": written.stat.and_then(|stat| stat.revision),
+            }))?,
+            (true, Done::Same) => print_json(&json!({ "path": path, "written": 0, "same": 1, "bytes": 0 }))?,
         }
         Ok(Exit::Done)
     }
 
+    async fn directory(&self, writer: &Writer, export: &Writable<'_>) -> Result<Exit, Failure> {
+        let Tree { directories, files, left_out } = self.walk(writer)?;
+        let left_out: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
+        if !self.node.json {
+            for path in &left_out {
+                warn(&format!("{path} is no file and no directory, and is left out"));
+            }
+        }
+        export.make_missing(&directories).await?;
+        let progress = bytes_bar(files.iter().filter_map(|source| source.size).sum());
+        let load = Semaphore::new(LOAD_MAX as usize);
+        let copies = files.iter().map(async |source| {
+            let weight = u32::try_from(source.size.unwrap_or(0) / LOAD_BYTES + 1).unwrap_or(LOAD_MAX).min(LOAD_MAX);
+            // Fails only when it is closed.
+            let _turn = load.acquire_many(weight).await;
+            writer.check()?;
+            self.copy(export, source, &progress).await
+        });
+        let Copied { done, failed, exit } = copy_all(copies, self.node.json, &progress).await;
+        let sizes = done.iter().filter_map(|done| if let Done::Written(_, bytes) = done { Some(bytes) } else { None });
+        let (written, bytes) = (sizes.clone().count(), sizes.sum::<u64>());
+        let same = done.len() - written;
+        if self.node.json {
+            let path = self.remote.to_string();
+            print_json(&json!({
+                "path": path, "written": written, "same": same, "bytes": bytes, "failed": failed, "leftOut": left_out,
+            }))?;
+        } else {
+            let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+            print(&format!("{written} files written ({bytes} bytes), {same} were there already{failed}\n"))?;
+        }
+        let exit = if writer.is_stopped() { exit.and(Exit::Interrupted) } else { exit };
+        Ok(exit)
+    }
+
     /// The one file, under the name it gets.
-    async fn single(&self, node: &Node, export: &Writable) -> Result<Source, Failure> {
+    async fn source(&self, export: &Writable<'_>) -> Result<Source, Failure> {
         let mut remote = self.remote.clone();
-        let stat = export.storage.files().stat(&remote.path, node.options()).await;
-        let stat = stat.map_err(|error| Failure::path(error, &remote))?;
-        if stat.is_some_and(|stat| stat.kind == FileKind::Directory) {
+        if export.stat(&remote).await?.is_some_and(|stat| stat.kind == FileKind::Directory) {
             let name = self.local.file_name().and_then(|name| name.to_str());
             let name = name.ok_or_else(|| Failure::usage(format!("{} has no name to keep", self.local.display())))?;
             remote = remote.child(name);
         }
-        let size = fs::metadata(&self.local).map_err(|error| failed(&self.local, &error))?.len();
+        let metadata = fs::metadata(&self.local).map_err(|error| failed(&self.local, &error))?;
+        let size = metadata.is_file().then_some(metadata.len());
         Ok(Source { local: self.local.clone(), remote, size })
     }
 
     /// Everything below the local directory. Links are not followed.
-    fn walk(&self) -> Result<Tree, Failure> {
+    fn walk(&self, writer: &Writer) -> Result<Tree, Failure> {
         let mut tree = Tree::default();
         let mut waiting = vec![(self.local.clone(), self.remote.clone())];
         while let Some((local, remote)) = waiting.pop() {
+            writer.check()?;
             for entry in fs::read_dir(&local).map_err(|error| failed(&local, &error))? {
                 let entry = entry.map_err(|error| failed(&local, &error))?;
                 let (path, name) = (entry.path(), entry.file_name());
@@ -129,7 +158,7 @@ impl Put {
                 match name.to_str() {
                     Some(name) if kind.is_dir() => waiting.push((path, remote.child(name))),
                     Some(name) if kind.is_file() => {
-                        let size = entry.metadata().map_err(|error| failed(&path, &error))?.len();
+                        let size = Some(entry.metadata().map_err(|error| failed(&path, &error))?.len());
                         tree.files.push(Source { local: path, remote: remote.child(name), size });
                     }
                     _ => tree.left_out.push(path),
@@ -141,22 +170,20 @@ impl Put {
         }
         tree.files.sort_by(|one, other| one.remote.path.cmp(&other.remote.path));
         tree.directories.sort_by(|one, other| one.path.cmp(&other.path));
+        tree.left_out.sort();
         Ok(tree)
     }
 
-    async fn copy(
-        &self,
-        node: &Node,
-        export: &Writable,
-        source: &Source,
-        progress: &ProgressBar,
-    ) -> Result<Done, Failure> {
-        let there = export.storage.files().stat(&source.remote.path, node.options()).await;
-        let there = there.map_err(|error| Failure::path(error, &source.remote))?;
+    async fn copy(&self, export: &Writable<'_>, source: &Source, progress: &ProgressBar) -> Result<Done, Failure> {
+        let there = export.stat(&source.remote).await?;
         let condition = match &there {
             None => ReplaceCondition::CreateOnly,
-            Some(stat) if is_same(node, export, source, stat).await? => {
-                progress.inc(source.size);
+            Some(stat) if stat.kind != FileKind::File => {
+                let line = format!("{} exists, and is no file ({})", source.remote, stat.kind.as_str());
+                return Err(Failure::new(Exit::Failed, line));
+            }
+            Some(stat) if is_same(export, source, stat).await? => {
+                progress.inc(source.size.unwrap_or(0));
                 return Ok(Done::Same);
             }
             Some(FileStat { revision: Some(revision), .. }) if self.replace => {
@@ -167,27 +194,40 @@ impl Put {
                 return Err(Failure::new(Exit::Failed, line));
             }
         };
+        let before = version(source);
         let upload = upload_file(&source.local).await.map_err(|error| failed(&source.local, &error))?;
-        let mut options = node.write_options();
-        let (bar, mut before) = (progress.clone(), 0);
-        options.progress = Some(Box::new(move |done, _| {
-            bar.inc(done - before);
-            before = done;
-        }));
-        let written = export.mutations.replace(&source.remote.path, upload, condition, options).await;
-        let written = written.map_err(|error| node.write_failure(&source.remote, error))?;
-        Ok(Done::Written(written.value.size.unwrap_or(source.size)))
+        let (bar, mut taken) = (progress.clone(), 0);
+        let progress = Box::new(move |done, _| {
+            bar.inc(done - taken);
+            taken = done;
+        });
+        let written = export.replace(&source.remote, upload, condition, progress).await;
+        let written = written.map_err(|failure| {
+            if version(source) == before || !failure.is_of_one_file() {
+                return failure;
+            }
+            let line = format!("{} changed while it was copied, and was not written", source.local.display());
+            Failure::new(Exit::Failed, line)
+        })?;
+        let bytes = written.stat.as_ref().and_then(|stat| stat.size).or(source.size).unwrap_or(0);
+        Ok(Done::Written(written, bytes))
     }
 }
 
+/// What changes with the content of the file. A pipe has nothing of the kind.
+fn version(source: &Source) -> Option<(u64, SystemTime)> {
+    let metadata = fs::metadata(&source.local).ok().filter(fs::Metadata::is_file)?;
+    Some((metadata.len(), metadata.modified().ok()?))
+}
+
 /// Whether the node has the same bytes.
-async fn is_same(node: &Node, export: &Writable, source: &Source, stat: &FileStat) -> Result<bool, Failure> {
-    if stat.kind != FileKind::File || stat.size != Some(source.size) {
+async fn is_same(export: &Writable<'_>, source: &Source, stat: &FileStat) -> Result<bool, Failure> {
+    if source.size.is_none() || stat.size != source.size {
         return Ok(false);
     }
-    let local = Hash::of_file(&source.local).map_err(|error| failed(&source.local, &error))?;
+    let local = Hash::of_file(&source.local).await.map_err(|error| failed(&source.local, &error))?;
     let about = |error| Failure::path(error, &source.remote);
-    let options = ReadOptions { operation: node.options(), ..ReadOptions::default() };
+    let options = ReadOptions { operation: export.options(), ..ReadOptions::default() };
     let mut content = export.storage.files().read_stream(&source.remote.path, options).await.map_err(about)?;
     let mut remote = Hash::default();
     while let Some(piece) = content.next().await.map_err(about)? {
@@ -195,3 +235,8 @@ async fn is_same(node: &Node, export: &Writable, source: &Source, stat: &FileSta
     }
     Ok(remote.finish() == local)
 }
+
+/// A node gives one upload at most 30 s, so that large files do not share the line: so much of a file is one part of the load …
+const LOAD_BYTES: u64 = 1024 * 1024;
+/// … and so many parts are on their way at a time.
+const LOAD_MAX: u32 = 8;

@@ -5,6 +5,8 @@ use crate::failure::{Exit, Failure};
 use crate::node::NodeArgs;
 use crate::output::print_json;
 use crate::remote_path::RemotePath;
+use crate::under_way::UnderWay;
+use crate::writes::Writer;
 
 /// Remove files, links and empty directories.
 ///
@@ -19,12 +21,12 @@ pub(crate) struct Rm {
 }
 
 impl Rm {
-    pub(super) async fn run(self) -> Result<Exit, Failure> {
-        let node = self.node.connect()?;
-        for path in &self.paths {
-            let export = node.writable(&path.alias).await?;
-            let removed = export.mutations.remove(&path.path, node.write_options()).await;
-            let removed = removed.map_err(|error| node.write_failure(path, error))?;
+    pub(super) async fn run(self, under_way: UnderWay) -> Result<Exit, Failure> {
+        let writer = Writer::new(&self.node, under_way)?;
+        let exports = writer.exports(&self.paths).await?;
+        for (path, export) in self.paths.iter().zip(&exports) {
+            writer.check()?;
+            let removed = export.remove(path).await?;
             if self.node.json {
                 let operation_id = removed.operation_id.as_str();
                 print_json(&json!({ "path": path.to_string(), "operationId": operation_id }))?;

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::failure::{Exit, Failure};
 use crate::node::{NodeArgs, ProfileArgs};
-use crate::output::{print, print_json};
+use crate::output::{print, print_json, warn};
 use crate::table::{Column, Table, time};
 
 /// List the sessions of an agent, most recently used first.
@@ -51,7 +51,7 @@ impl Sessions {
         }
         print(&table(sessions))?;
         if !complete {
-            eprintln!("cells: warning: there are more sessions; --limit leaves them out");
+            warn("there are more sessions; --limit leaves them out");
         }
         Ok(Exit::Done)
     }

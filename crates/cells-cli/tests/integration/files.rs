@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 
-use crate::stage::{Ran, Stage};
+use crate::stage::{Ran, Stage, content};
 
 #[tokio::test]
 async fn files_as_people_see_them() {
@@ -153,18 +153,6 @@ async fn many_paths_are_asked_in_one_request() {
     let ran = stage.run(&arguments).await;
     assert_eq!((ran.code, ran.stdout().lines().count()), (Some(4), 201));
     assert_eq!(stage.proxy.counts().paths["POST /v1/fs/notes/stat"], 1);
-}
-
-/// Bytes that are different everywhere.
-fn content(n_bytes: usize) -> Vec<u8> {
-    let mut state = 0x9e37_79b9_u32;
-    let next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state.to_le_bytes()[0]
-    };
-    std::iter::repeat_with(next).take(n_bytes).collect()
 }
 
 #[tokio::test]

@@ -5,6 +5,8 @@
 mod agents;
 mod completions;
 mod connection;
+mod copies;
+mod exec;
 mod fault_kill;
 mod files;
 mod full_disk;
@@ -12,6 +14,7 @@ mod interrupts;
 mod killed_node;
 mod killed_processes;
 mod lost;
+mod resume;
 mod serve;
 mod stage;
 mod terminal;

@@ -1,5 +1,6 @@
 //! A running node, a fault proxy before it, and the program `cells` as its client.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -19,6 +20,7 @@ pub(crate) struct Stage {
     pub(crate) proxy: FaultProxy,
     node: Option<LocalNode>,
     options: NodeOptions,
+    arguments: &'static [&'static str],
     root: TempDir,
 }
 
@@ -39,13 +41,19 @@ impl Stage {
         Self::with_exports(&["notes"]).await
     }
 
-    /// A node with these exports.
+    /// A node with these exports, read-write, or read-only when `:ro` follows the name.
     pub(crate) async fn with_exports(exports: &[&str]) -> Self {
+        Self::with_arguments(exports, &[]).await.unwrap()
+    }
+
+    /// As [`Stage::with_exports`], with more arguments for `cells serve`, and an error when it does not start.
+    pub(crate) async fn with_arguments(exports: &[&str], arguments: &'static [&'static str]) -> std::io::Result<Self> {
         let root = tempfile::tempdir().unwrap();
         let export = |name: &&str| {
+            let (name, access) = name.strip_suffix(":ro").map_or((*name, ":rw"), |name| (name, ""));
             let path = root.path().join(name);
             std::fs::create_dir(&path).unwrap();
-            OsString::from(format!("{name}={}:rw", path.display()))
+            OsString::from(format!("{name}={}{access}", path.display()))
         };
         let mut options = NodeOptions {
             program: PathBuf::from(env!("CARGO_BIN_EXE_cells")),
@@ -54,10 +62,10 @@ impl Stage {
             listen: ([127, 0, 0, 1], 0).into(),
             api_key: KEY.to_owned(),
         };
-        let node = LocalNode::start(&options).await.unwrap();
+        let node = LocalNode::start_with(&options, arguments).await?;
         options.listen = node.address().unwrap();
         let proxy = FaultProxy::start(options.listen).await.unwrap();
-        Self { proxy, node: Some(node), options, root }
+        Ok(Self { proxy, node: Some(node), options, arguments, root })
     }
 
     /// A path on this machine.
@@ -79,7 +87,7 @@ impl Stage {
 
     /// Starts the same node at the same address.
     pub(crate) async fn start_node(&mut self) {
-        self.node = Some(LocalNode::start(&self.options).await.unwrap());
+        self.node = Some(LocalNode::start_with(&self.options, self.arguments).await.unwrap());
     }
 
     /// `cells` with the right key, through the proxy, with nothing of the environment of this process.
@@ -109,6 +117,13 @@ impl Stage {
         let ran = self.run(&[arguments, &["--json"]].concat()).await;
         assert_eq!((ran.code, ran.stderr.as_str()), (Some(0), ""), "{arguments:?}");
         serde_json::from_slice(&ran.stdout).unwrap()
+    }
+
+    /// Waits until a client has sent a request, such as `PUT /v1/fs/notes/content`, so often.
+    pub(crate) async fn sees(&self, request: &str, times: u64) {
+        while self.proxy.counts().paths.get(request).is_none_or(|seen| *seen < times) {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Starts a command and goes on.
@@ -187,6 +202,43 @@ impl Started {
         let code = self.child.wait().await.unwrap().code();
         Ran { code, stdout: bytes, stderr: self.seen }
     }
+}
+
+/// The arguments of the command `cells …` behind `ask again with: ` in `line`.
+pub(crate) fn asks(line: &str) -> Vec<String> {
+    let (_, command) = line.trim_end().split_once("ask again with: cells ").unwrap();
+    command.split(' ').map(|word| word.trim_matches('\'').to_owned()).collect()
+}
+
+/// Relative path and content of every file below `folder`; directories end with a slash.
+pub(crate) fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut tree = BTreeMap::new();
+    let mut waiting = vec![folder.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in std::fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.strip_prefix(folder).unwrap().to_str().unwrap().to_owned();
+            if path.is_dir() {
+                tree.insert(format!("{name}/"), Vec::new());
+                waiting.push(path);
+            } else {
+                tree.insert(name, std::fs::read(path).unwrap());
+            }
+        }
+    }
+    tree
+}
+
+/// Bytes that are different everywhere.
+pub(crate) fn content(n_bytes: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state.to_le_bytes()[0]
+    };
+    std::iter::repeat_with(next).take(n_bytes).collect()
 }
 
 /// The value behind `name` on a line of its own.

@@ -16,6 +16,7 @@ use futures::channel::oneshot;
 
 use crate::cancellation::{Cancellation, OperationOptions};
 use crate::error::{Error, Result};
+use crate::host::Callback;
 use crate::node::Link;
 use crate::sync::{Lookup, lock};
 
@@ -131,6 +132,8 @@ pub struct ExecOptions {
     /// error output, once, at the end. A piece may begin or end inside of a character. Called from the task that drives the
     /// client; must return quickly.
     pub on_output: Option<OnOutput>,
+    /// Called with the id of the process right before the only request that starts it is sent.
+    pub on_dispatch: Option<Callback<RequestId>>,
 }
 
 /// A function that gets pieces of the output of a command.
@@ -163,6 +166,8 @@ pub struct ProcessExit {
     /// Older output is missing, because there was more than 8 MiB. Never on nodes without live output, where a command
     /// that writes more than 64 KiB fails.
     pub truncated: bool,
+    /// Pieces of the live output are missing, because the command wrote more than 8 MiB faster than it could be fetched.
+    pub has_gaps: bool,
 }
 
 impl ProcessSession {

@@ -22,7 +22,7 @@ use crate::budget::Budget;
 use crate::cancellation::{CancelHandle, Cancellation, OperationOptions};
 use crate::dispatch::{Gate, new_uuid};
 use crate::error::{Error, Result};
-use crate::host::HttpRequest;
+use crate::host::{Callback, HttpRequest};
 use crate::run::stopped;
 use crate::sync::lock;
 use crate::transport::{Call, JSON};
@@ -35,7 +35,7 @@ pub(super) async fn exec(
 ) -> Result<ProcessExit> {
     let not_started = |error: Error| error.with_outcome(Outcome::NotStarted);
     session.admit().map(drop).map_err(not_started)?;
-    let ExecOptions { cwd, timeout_ms, cancel, on_output } = options;
+    let ExecOptions { cwd, timeout_ms, cancel, on_output, on_dispatch } = options;
     let cwd = cwd_of(session, cwd.as_deref()).map_err(not_started)?;
     check_command(command, args).map_err(|problem| not_started(Error::invalid(EXEC, problem)))?;
 
@@ -73,7 +73,7 @@ pub(super) async fn exec(
 
     let gate = Gate::new();
     let (sender, mut receiver) = oneshot::channel();
-    let output = Output { on_output, stdout: Vec::new(), stderr: Vec::new(), truncated: false };
+    let output = Output { on_output, stdout: Vec::new(), stderr: Vec::new(), truncated: false, has_gaps: false };
     let command = Command {
         session: Arc::clone(session),
         budget: budget.clone(),
@@ -82,6 +82,7 @@ pub(super) async fn exec(
         start,
         has_live_output,
         output,
+        on_dispatch,
     };
     session.link.core.spawner.spawn(EXEC, Box::pin(command.follow(gate.clone(), sender))).map_err(not_started)?;
     let _dropped = CancelOnDrop(give_up);
@@ -126,6 +127,7 @@ struct Command {
     start: HttpRequest,
     has_live_output: bool,
     output: Output,
+    on_dispatch: Option<Callback<RequestId>>,
 }
 
 impl Command {
@@ -134,7 +136,7 @@ impl Command {
         if !gate.pass() {
             return;
         }
-        let Self { session, budget, id, url, start, has_live_output, mut output } = self;
+        let Self { session, budget, id, url, start, has_live_output, mut output, on_dispatch } = self;
         let running = match Running::start(session, &id) {
             Ok(running) => running,
             Err(error) => {
@@ -143,6 +145,9 @@ impl Command {
                 return;
             }
         };
+        if let Some(on_dispatch) = on_dispatch {
+            on_dispatch(id.clone());
+        }
         let session = &running.0;
         let mut process = Process { session, url, id: id.clone(), start: Some(start) };
         let mut run = ProcessRun::new(has_live_output);
@@ -174,6 +179,7 @@ struct Output {
     stdout: Vec<u8>,
     stderr: Vec<u8>,
     truncated: bool,
+    has_gaps: bool,
 }
 
 impl Output {
@@ -187,6 +193,7 @@ impl Output {
         kept.extend_from_slice(&data);
         let excess = kept.len().saturating_sub(PROCESS_OUTPUT_KEPT_BYTES);
         kept.drain(..excess);
+        self.has_gaps |= truncated;
         self.truncated |= truncated || excess > 0;
         self.tell(stream, data.into());
     }
@@ -213,10 +220,11 @@ impl Output {
                 stderr: text(&self.stderr),
                 code: status.code,
                 truncated: self.truncated,
+                has_gaps: self.has_gaps,
             }),
             ProcessEnd::Over(status) if status.state == ProcessState::Exited && !status.truncated => {
                 let ProcessStatus { stdout, stderr, code, .. } = status;
-                Ok(ProcessExit { stdout, stderr, code, truncated: false })
+                Ok(ProcessExit { stdout, stderr, code, truncated: false, has_gaps: false })
             }
             ProcessEnd::Over(status) => Err(failed(&status)),
             ProcessEnd::NotStarted(error) => Err(error),

@@ -123,7 +123,13 @@ fn a_command_is_started_once_and_its_status_is_asked_for_until_it_ends() {
     };
     let session = session(&host);
     let exit = exec(&host, &session, options).unwrap();
-    let expected = ProcessExit { stdout: "out".to_owned(), stderr: "err".to_owned(), code: Some(3), truncated: false };
+    let expected = ProcessExit {
+        stdout: "out".to_owned(),
+        stderr: "err".to_owned(),
+        code: Some(3),
+        truncated: false,
+        has_gaps: false,
+    };
     assert_eq!(exit, expected);
     let expected = [(OutputStream::Stdout, b"out".to_vec()), (OutputStream::Stderr, b"err".to_vec())];
     assert_eq!(*pieces.lock().unwrap(), expected, "once, at the end");
@@ -413,20 +419,28 @@ fn live_output_arrives_piece_by_piece_and_whole_at_the_end() {
     let host = live_node(&[("one ", ""), ("", ""), ("two ", "oops"), ("", "!")]);
     let pieces: Arc<Mutex<Vec<String>>> = Arc::default();
     let seen = Arc::clone(&pieces);
+    let (tell, told) = std::sync::mpsc::channel();
     let options = ExecOptions {
         on_output: Some(Box::new(move |stream, data| {
             seen.lock().unwrap().push(format!("{stream:?} {}", String::from_utf8_lossy(&data)));
         })),
+        on_dispatch: Some(Box::new(move |id| tell.send(id.as_str().to_owned()).unwrap())),
         ..ExecOptions::default()
     };
     let session = session(&host);
     let exit = exec(&host, &session, options).unwrap();
-    let expected =
-        ProcessExit { stdout: "one two ".to_owned(), stderr: "oops!".to_owned(), code: Some(3), truncated: false };
+    let expected = ProcessExit {
+        stdout: "one two ".to_owned(),
+        stderr: "oops!".to_owned(),
+        code: Some(3),
+        truncated: false,
+        has_gaps: false,
+    };
     assert_eq!(exit, expected);
     assert_eq!(*pieces.lock().unwrap(), ["Stdout one ", "Stdout two ", "Stderr oops", "Stderr !"]);
     let processes = sent(&host, "/v1/processes");
     assert_eq!(processes[0].json()["keepOutput"], true);
+    assert_eq!(processes[0].json()["requestId"], told.recv().unwrap());
     assert!(processes[3].path().ends_with("/output?stdout=4&stderr=0"), "{:?}", processes[3]);
     exec(&host, &session, ExecOptions::default()).unwrap();
     assert_eq!(sent(&host, "/v1/capabilities").len(), 1, "asked once a session");

@@ -59,8 +59,13 @@ async fn a_command_runs_and_its_output_arrives_while_it_does() {
         std::fs::write(stage.path("work", "sub/go"), "").unwrap();
     };
     let (exit, ()) = tokio::join!(call, listen);
-    let expected =
-        ProcessExit { stdout: "one\n".to_owned(), stderr: "two\n".to_owned(), code: Some(3), truncated: false };
+    let expected = ProcessExit {
+        stdout: "one\n".to_owned(),
+        stderr: "two\n".to_owned(),
+        code: Some(3),
+        truncated: false,
+        has_gaps: false,
+    };
     assert_eq!(exit.unwrap(), expected);
     let expected = [(OutputStream::Stdout, "one\n".to_owned()), (OutputStream::Stderr, "two\n".to_owned())];
     assert_eq!(*pieces.lock().unwrap(), expected);
@@ -213,8 +218,13 @@ async fn an_old_node_gives_the_output_at_the_end_and_no_more_than_it_can() {
         ..ExecOptions::default()
     };
     let exit = sh(&session, "echo one; echo two >&2; sleep 0.2; echo three; exit 4", options).await.unwrap();
-    let expected =
-        ProcessExit { stdout: "one\nthree\n".to_owned(), stderr: "two\n".to_owned(), code: Some(4), truncated: false };
+    let expected = ProcessExit {
+        stdout: "one\nthree\n".to_owned(),
+        stderr: "two\n".to_owned(),
+        code: Some(4),
+        truncated: false,
+        has_gaps: false,
+    };
     assert_eq!(exit, expected);
     assert_eq!(*pieces.lock().unwrap(), ["Stdout one\nthree\n", "Stderr two\n"]);
     let error = sh(&session, "seq 1 200000", ExecOptions::default()).await.unwrap_err();

@@ -148,6 +148,16 @@ async fn a_large_file_is_sent_from_disk_with_progress() {
         assert!(told.len() > 30 && told.is_sorted() && told.iter().all(|(_, all)| *all == 9_000_001), "{told:?}");
         assert_eq!(told.last(), Some(&(9_000_001, 9_000_001)));
 
+        for changed in [&b"shorter"[..], &content(9_000_001)] {
+            std::fs::write(source.path(), &bytes).unwrap();
+            let upload = cells_native::upload_file(source.path()).await.unwrap();
+            std::fs::write(source.path(), changed).unwrap();
+            source.as_file().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
+            let error = target.writes().replace("changed", upload, CREATE, options()).await.unwrap_err();
+            assert_eq!(error.outcome(), Some(Outcome::NotCommitted), "{error}");
+            assert_eq!(target.on_disk("changed"), None);
+        }
+
         let missing = cells_native::upload_file(Path::new("/nowhere/at all")).await.unwrap_err();
         assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
         assert!(cells_native::upload_file(target.directory.clone()).await.is_err());
