@@ -41,6 +41,7 @@ impl ProcessSession {
                 timeout_ms: operation.timeout_ms,
                 cancel: operation.cancel,
                 on_output: on_output.map(teller),
+                on_dispatch: None,
             };
             let session = self.0.clone();
             Ok(async move {
