@@ -32,8 +32,9 @@ export class Place {
     return this.node.endpoint;
   }
 
-  scene(run) {
-    return new Scene(run, this.#work, this.#seqFile);
+  /** `attempt`: a run that is done again is done in another directory. */
+  scene(run, attempt = 1) {
+    return new Scene(run, attempt, this.#work, this.#seqFile);
   }
 
   /** Starts the node. Pages of every origin may call it. */

@@ -10,9 +10,9 @@ export class Scene {
   #seqFile;
 
   /** Makes what the mutation finds, past the node, in the folder of its export. `seqFile` holds {@link OLD_ENTRIES}. */
-  constructor(run, exported, seqFile) {
+  constructor(run, attempt, exported, seqFile) {
     this.mutation = run.mutation;
-    this.path = `run-${run.seed}`;
+    this.path = `run-${run.seed}-${attempt}`;
     this.folder = join(exported, this.path);
     this.#old = content(run.seed, 'old');
     this.#new = content(run.seed, 'new');

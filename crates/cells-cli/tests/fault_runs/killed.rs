@@ -50,7 +50,7 @@ impl Place {
     }
 
     fn scene(&self, planned: &Planned) -> Scene {
-        Scene::prepare(planned, &self.root.path().join("work"))
+        Scene::prepare(planned, 1, &self.root.path().join("work"))
     }
 
     /// Starts the node; a second time at the address of the first.

@@ -91,22 +91,26 @@ impl Lane {
     }
 
     async fn run(&self, planned: &Planned) -> std::result::Result<Passed, String> {
-        let mut scene = Scene::prepare(planned, &self.export);
-        scene.look(&self.storage).await.map_err(|error| format!("before the fault: {error}"))?;
         let mut patience_ms = match planned.run.fault {
             RunFault::Delayed => FIRST_PATIENCE_MS,
             _ => PATIENCE_MS,
         };
-        loop {
-            match self.attempt(planned, &scene, patience_ms).await? {
-                Some(passed) => return Ok(passed),
-                // The machine was so slow that the deadline passed before the request left.
-                None => patience_ms *= 4,
+        for attempt in 1.. {
+            let mut scene = Scene::prepare(planned, attempt, &self.export);
+            scene.look(&self.storage).await.map_err(|error| format!("before the fault: {error}"))?;
+            if let Some(passed) = self.attempt(planned, &scene, patience_ms).await? {
+                return Ok(passed);
             }
+            // The machine was so slow that the deadline came before the fault: once more, with more patience.
+            if patience_ms > PATIENCE_MS {
+                break;
+            }
+            patience_ms *= 4;
         }
+        Err("the planned fault did not take effect in time".into())
     }
 
-    /// None when nothing was sent, because the deadline came before the fault could.
+    /// None when the deadline came before the fault.
     async fn attempt(
         &self,
         planned: &Planned,
@@ -118,19 +122,17 @@ impl Lane {
             self.arm(planned, scene).await;
             let result = scene.execute(&session, false, patience_ms).await;
             let outcome = result.as_ref().err().and_then(|error| error.outcome());
-            if !self.disarm(planned, scene, outcome).await? {
-                return Ok(None);
-            }
-            return judge::command(planned, scene, &session, result, false).await.map(Some);
+            let fired = self.disarm(planned, scene, outcome).await?;
+            let passed = judge::command(planned, scene, &session, result, false).await?;
+            return Ok(fired.then_some(passed));
         }
         self.arm(planned, scene).await;
         let (options, sent) = options(patience_ms);
         let result = scene.mutate(&self.storage, options).await;
         let reported = Reported::new(result, sent.lock().unwrap().take())?;
-        if !self.disarm(planned, scene, Some(reported.outcome)).await? {
-            return Ok(None);
-        }
-        judge::write(planned, scene, &self.storage, &self.direct, reported).await.map(Some)
+        let fired = self.disarm(planned, scene, Some(reported.outcome)).await?;
+        let passed = judge::write(planned, scene, &self.storage, &self.direct, reported).await?;
+        Ok(fired.then_some(passed))
     }
 
     async fn arm(&self, planned: &Planned, scene: &Scene) {
@@ -142,7 +144,7 @@ impl Lane {
         }
     }
 
-    /// Stops the fault. False when it had no chance, because nothing was sent in time; an error when it had one.
+    /// Stops the fault. False when it was a delay and came too late; an error when any other did not take effect.
     async fn disarm(
         &self,
         planned: &Planned,
@@ -159,9 +161,10 @@ impl Lane {
             RunFault::Refused => sent == 0 && outcome.is_some_and(|outcome| outcome != Outcome::Committed),
             _ => counts.faults == 1 && sent == 1,
         };
+        let is_late = counts.faults == 0 && sent <= 1 && outcome.is_some_and(|outcome| outcome != Outcome::Committed);
         match (fired, planned.run.fault) {
             (true, _) => Ok(true),
-            (false, RunFault::Delayed) if sent == 0 && outcome == Some(Outcome::NotStarted) => Ok(false),
+            (false, RunFault::Delayed) if is_late => Ok(false),
             (false, _) => Err(format!("the planned fault did not take effect: {counts:?}, reported {outcome:?}")),
         }
     }

@@ -31,11 +31,12 @@ pub(crate) struct Scene {
 }
 
 impl Scene {
-    /// Makes what the mutation finds, past the node, below the root of its export.
-    pub(crate) fn prepare(planned: &Planned, export: &Path) -> Scene {
+    /// Makes what the mutation finds, past the node, below the root of its export. `attempt`: a run that is done again is
+    /// done in another directory.
+    pub(crate) fn prepare(planned: &Planned, attempt: u32, export: &Path) -> Scene {
         let mut draw = planned.run.draw();
         let (old, new) = (content(&mut draw), content(&mut draw));
-        let path = format!("run-{}", planned.run.seed);
+        let path = format!("run-{}-{attempt}", planned.run.seed);
         let scene = Scene {
             mutation: planned.mutation,
             directory: export.join(&path),
