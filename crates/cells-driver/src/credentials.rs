@@ -18,7 +18,7 @@ use crate::sync::lock;
 pub struct Secret(Arc<str>);
 
 impl Secret {
-    /// Takes a secret.
+    /// Takes a secret. An API key must be of visible ASCII characters, or no request can carry it (`EACCES`).
     pub fn new(secret: impl Into<String>) -> Self {
         Self(secret.into().into())
     }

@@ -111,12 +111,12 @@ impl Error {
         self.0.outcome
     }
 
-    /// The mutation that failed, once it has an id.
+    /// The mutation of an agent that failed, once it has an id.
     pub fn request_id(&self) -> Option<&RequestId> {
         self.0.recovery.as_ref().map(|recovery| &recovery.request_id)
     }
 
-    /// What another process needs to ask how the mutation ended; see [`HarnessClient::operation`](crate::HarnessClient::operation).
+    /// What another process needs to ask how a mutation of an agent ended; see [`HarnessClient::operation`](crate::HarnessClient::operation).
     pub fn recovery(&self) -> Option<&Recovery> {
         self.0.recovery.as_ref()
     }

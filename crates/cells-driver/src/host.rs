@@ -45,10 +45,10 @@ pub type Callback<A> = Box<dyn FnOnce(A) + Send>;
 #[cfg(target_family = "wasm")]
 pub type Callback<A> = Box<dyn FnOnce(A)>;
 
-/// A function that is told how much is done, and how much there is in all.
+/// A function that is told how many bytes are done, and how many there are in all.
 #[cfg(not(target_family = "wasm"))]
 pub type Progress = Box<dyn FnMut(u64, u64) + Send>;
-/// A function that is told how much is done, and how much there is in all.
+/// A function that is told how many bytes are done, and how many there are in all.
 #[cfg(target_family = "wasm")]
 pub type Progress = Box<dyn FnMut(u64, u64)>;
 
@@ -56,6 +56,9 @@ pub type Progress = Box<dyn FnMut(u64, u64)>;
 pub trait Host: MaybeSendSync + 'static {
     /// Sends one request and resolves when the head of the response is there. Dropping the future, or the body of the
     /// response, aborts the request. Redirects must be refused, cookies and caches not used.
+    ///
+    /// # Errors
+    /// [`HostError`], without secrets and addresses in its text. A status is never an error.
     fn send(&self, request: HttpRequest) -> HostFuture<'static, Result<HttpResponse, HostError>>;
 
     /// Whether [`send`](Self::send) takes [`RequestBody::Stream`]. Default: true. Browsers refuse it.
@@ -153,6 +156,9 @@ impl std::fmt::Debug for HttpResponse {
 /// The body of a response. Dropping it aborts the transfer.
 pub trait HttpBody: MaybeSend {
     /// The next bytes, never empty; `None` at the end.
+    ///
+    /// # Errors
+    /// [`HostError::Network`] when the transfer broke: an end that comes too early is never `None`.
     fn next_chunk(&mut self) -> HostFuture<'_, Result<Option<Bytes>, HostError>>;
 
     /// As [`HttpBody::next_chunk`], for bytes that are handed on and not looked at. A platform that has them in a memory of

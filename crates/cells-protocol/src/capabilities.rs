@@ -22,7 +22,7 @@ pub struct ServerCapabilities {
     pub files: FileCapabilities,
     /// Object sync.
     pub sync: SyncCapabilities,
-    /// Processes.
+    /// Commands on the node.
     pub process: ProcessCapabilities,
     /// Terminals.
     pub terminal: TerminalCapabilities,
@@ -120,7 +120,7 @@ impl SyncCapabilities {
     }
 }
 
-/// Processes.
+/// Commands on the node (`files-http.md` §6), as far as this document tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ProcessCapabilities {
     /// Processes can be started.
@@ -149,7 +149,7 @@ pub struct ProcessOutputCapabilities {
     pub version: u64,
 }
 
-/// Terminals.
+/// Terminals, which this driver does not use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TerminalCapabilities {
     /// Pseudo-terminals can be opened.
@@ -322,7 +322,7 @@ pub struct Exports {
     pub exports: Vec<Export>,
 }
 
-/// One export.
+/// One directory that the node serves (`files-http.md` §3.2).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Export {
@@ -330,9 +330,9 @@ pub struct Export {
     pub alias: Alias,
     /// What the principal may do with it.
     pub access: Access,
-    /// `source` for plain names; anything else forbids writes.
+    /// `source` for plain names; anything else, or nothing, forbids writes.
     pub name_semantics: Option<String>,
-    /// Writes can be made conditional.
+    /// Files have revisions that follow every change, so that writes can be made conditional. Absent = false.
     pub strong_revision: bool,
 }
 
@@ -356,7 +356,7 @@ impl Export {
     }
 }
 
-/// Read-only or read-write.
+/// What may be done with an export. Absent = read-only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {

@@ -23,7 +23,7 @@ pub struct CommandCatalog {
     pub commands: Vec<Command>,
 }
 
-/// One slash command.
+/// One slash command of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Command {
@@ -31,10 +31,10 @@ pub struct Command {
     pub name: CommandName,
     /// How it runs.
     pub kind: CommandKind,
-    /// What it does.
+    /// What it does, in at most 1,024 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// What its arguments look like.
+    /// What its arguments look like, in at most 256 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argument_hint: Option<String>,
 }
@@ -108,7 +108,7 @@ pub struct CommandResult {
     /// The complete text, when no reference was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<String>,
-    /// The beginning of the text, when a reference was asked for.
+    /// The beginning of the text, at most 64 KiB, when a reference was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
     /// The preview is shorter than the text.

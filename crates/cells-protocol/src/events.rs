@@ -83,7 +83,7 @@ pub enum TopicKind {
     Other,
 }
 
-/// One event of a ring.
+/// One event of a profile. The node keeps the newest 1,024, of at most 8 MiB, in a ring.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HarnessEvent {
     /// Its sequence number; rings start at 1 and step by 1.
@@ -140,7 +140,7 @@ impl GapReason {
         &[("epoch", Self::Epoch), ("ahead", Self::Ahead), ("evicted", Self::Evicted)];
 }
 
-/// One frame of the stream.
+/// One frame of the stream, of at most 8 MiB + 64 KiB.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Frame {
     /// The first frame.
@@ -183,7 +183,7 @@ pub struct Ready {
     pub version: u64,
     /// Identity of this stream.
     pub stream_id: String,
-    /// Longest silence of a living stream.
+    /// Longest silence of a living stream, in milliseconds: 1,000 to 60,000.
     pub heartbeat_ms: u64,
     /// Identity of the installation.
     pub server_id: Option<ServerId>,

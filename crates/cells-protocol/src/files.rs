@@ -39,16 +39,16 @@ impl FileKind {
 pub struct FileStat {
     /// What it is.
     pub kind: FileKind,
-    /// Size in bytes.
+    /// Size in bytes, at most 2^53 − 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// Last modification.
+    /// Time of the last modification.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified_at: Option<u64>,
-    /// Creation.
+    /// Time of the creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<u64>,
-    /// Strong revision, quotes included; only on writable exports.
+    /// Strong revision, quotes included, of at most 1,024 bytes; only on writable exports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
 }

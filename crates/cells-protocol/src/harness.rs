@@ -26,7 +26,7 @@ impl Profiles {
     }
 }
 
-/// One configured agent.
+/// One configured agent (`harness.md` §3).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile {
@@ -293,7 +293,7 @@ impl SessionInfo {
 pub struct HistoryPage {
     /// The session.
     pub session: Session,
-    /// Turns in chronological order.
+    /// Turns in chronological order, with at most 100 items, or 2 MiB of them.
     pub turns: Vec<Turn>,
     /// Asks for the page before this one.
     pub next_cursor: Option<String>,

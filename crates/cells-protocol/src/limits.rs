@@ -45,7 +45,7 @@ pub const STAT_BATCH_MAX_PATH_BYTES: usize = 65_536;
 pub const ENTRIES_PAGE_MAX: usize = 512;
 /// Entries and warnings scanned in one directory.
 pub const DIRECTORY_MAX_ENTRIES: usize = 100_000;
-/// Longest listing cursor.
+/// Longest cursor of a listing, as a node takes it back.
 pub const CURSOR_MAX_BYTES: usize = 16_384;
 /// Lifetime of a listing cursor, in seconds.
 pub const CURSOR_LIFETIME_S: u64 = 300;
@@ -66,7 +66,7 @@ pub const FENCE_MS: u64 = 5_000;
 /// File system calls that a node does at the same time.
 pub const FILE_WORKERS_MAX: usize = 16;
 
-/// Largest SeqFile.
+/// Largest SeqFile, in bytes.
 pub const SEQ_FILE_MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Changes in one transaction of a SeqFile.
 pub const SEQ_CHANGES_MAX: usize = 256;
@@ -78,7 +78,7 @@ pub const REVISION_MAX_BYTES: usize = 1024;
 
 /// Processes that a node remembers; none is forgotten before it restarts.
 pub const PROCESSES_MAX: usize = 1024;
-/// Mounts of one process.
+/// Most mounts of one process; there is at least one.
 pub const PROCESS_MOUNTS_MAX: usize = 32;
 /// Bytes of a command and its arguments together.
 pub const PROCESS_COMMAND_MAX_BYTES: usize = 32_768;
@@ -94,7 +94,7 @@ pub const PROCESS_OUTPUT_WAIT_MS: u64 = 10_000;
 pub const PROCESS_TIMEOUT_DEFAULT_MS: u64 = 120_000;
 /// Wait before the status of a process is asked for, in milliseconds; it doubles.
 pub const PROCESS_QUERY_FIRST_MS: u64 = 100;
-/// Longest such wait.
+/// Longest such wait, in milliseconds.
 pub const PROCESS_QUERY_MAX_MS: u64 = 1_000;
 /// Time to cancel a process and see it end after a failure, in milliseconds.
 pub const PROCESS_CANCEL_MS: u64 = 5_000;
@@ -115,7 +115,7 @@ pub const HISTORY_PAGE_MAX_ITEMS: usize = 100;
 /// Serialised bytes of the items on one history page.
 pub const HISTORY_PAGE_MAX_BYTES: usize = 2 * 1024 * 1024;
 
-/// Commands in a catalog.
+/// Most commands in a catalog.
 pub const COMMANDS_MAX: usize = 256;
 /// Serialised bytes of a command catalog.
 pub const COMMANDS_MAX_BYTES: usize = 256 * 1024;
@@ -132,11 +132,11 @@ pub const OUTPUT_MAX_BYTES: u64 = 32 * 1024 * 1024;
 /// Output that is loaded when the caller gives no budget.
 pub const OUTPUT_LOAD_DEFAULT_BYTES: u64 = 8 * 1024 * 1024;
 
-/// Topics in one event stream.
+/// Most topics in one event stream.
 pub const EVENT_TOPICS_MAX: usize = 128;
 /// Body of a request for an event stream.
 pub const EVENT_REQUEST_MAX_BYTES: usize = 64 * 1024;
-/// Data of one event frame.
+/// Largest data of one event frame.
 pub const EVENT_FRAME_MAX_BYTES: usize = 8 * 1024 * 1024 + 64 * 1024;
 /// Events in one `events` frame.
 pub const EVENTS_PER_FRAME_MAX: usize = 128;
@@ -154,26 +154,26 @@ pub const HEARTBEAT_MAX_MS: u64 = 60_000;
 pub const STREAM_SILENCE_MIN_MS: u64 = 10_000;
 /// Wait before an event stream is connected again, in milliseconds; it doubles.
 pub const RECONNECT_FIRST_MS: u64 = 500;
-/// Longest such wait, before jitter of a fifth.
+/// Longest such wait, in milliseconds, before jitter of a fifth.
 pub const RECONNECT_MAX_MS: u64 = 30_000;
 /// Wait before a topic that was refused for the time being is tried again, in milliseconds; it doubles.
 pub const TOPIC_RETRY_FIRST_MS: u64 = 2_000;
-/// Longest such wait.
+/// Longest such wait, in milliseconds.
 pub const TOPIC_RETRY_MAX_MS: u64 = 60_000;
 /// A stream or topic that was open this long starts its waits anew, in milliseconds.
 pub const PRODUCTIVE_AFTER_MS: u64 = 10_000;
-/// Streams of one principal.
+/// Event streams of one principal at a time.
 pub const EVENT_STREAMS_PER_PRINCIPAL: usize = 16;
-/// Streams of one node.
+/// Event streams of one node at a time.
 pub const EVENT_STREAMS_PER_NODE: usize = 64;
-/// Outstanding approvals and questions of one profile instance.
+/// Most outstanding approvals and questions of one profile instance.
 pub const PENDING_REQUESTS_MAX: usize = 128;
 
 /// Receipts of one profile instance and epoch.
 pub const RECEIPTS_PER_INSTANCE: u64 = 1024;
 /// Wait before an unknown outcome is asked about, in milliseconds; it doubles.
 pub const RECEIPT_QUERY_FIRST_MS: u64 = 2_000;
-/// Longest such wait.
+/// Longest such wait, in milliseconds.
 pub const RECEIPT_QUERY_MAX_MS: u64 = 15_000;
 /// Receipt rows in one store.
 pub const RECEIPTS_PER_STORE: u64 = 65_536;

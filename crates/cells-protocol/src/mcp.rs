@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::json::{Json, Malformed, Object, object};
 use crate::text::is_code;
 
-/// The protocol revision.
+/// The MCP revision that driver and node speak.
 pub const PROTOCOL_VERSION: &str = "2026-07-28";
 /// Header that mirrors the protocol version.
 pub const VERSION_HEADER: &str = "mcp-protocol-version";
@@ -57,7 +57,7 @@ pub enum Reply<'a> {
     Error(RpcError),
 }
 
-/// A JSON-RPC error.
+/// A JSON-RPC error: the node refused the request itself, not what a tool was to do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RpcError {
     /// The JSON-RPC code.

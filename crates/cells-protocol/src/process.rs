@@ -248,7 +248,7 @@ impl ProcessStatus {
     }
 }
 
-/// State of a process.
+/// State of a process (`files-http.md` §6.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProcessState {
@@ -279,7 +279,7 @@ impl ProcessState {
         }
     }
 
-    /// The state of this name.
+    /// The state of this string form; `None` for a word that no state has.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(word, _)| *word == name).map(|(_, state)| *state)
     }

@@ -85,7 +85,7 @@ impl Recovery {
     }
 }
 
-/// A project scope.
+/// The project in which a mutation was sent, at one of its revisions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scope {

@@ -12,7 +12,7 @@ use super::stream;
 use super::topic::Topic;
 use crate::error::{Error, Result};
 
-/// Where a topic stands.
+/// Whether the events of a profile arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TopicState {
@@ -37,9 +37,9 @@ pub struct EventSnapshot {
     pub cursor: Option<EventCursor>,
     /// The events since the asked position are not all here: read the history again.
     pub gap: bool,
-    /// The events after the asked position, ascending.
+    /// The events after the asked position, ascending: of the newest 1,024, or 8 MiB.
     pub events: Vec<HarnessEvent>,
-    /// All outstanding approvals and questions.
+    /// All outstanding approvals and questions, at most 128.
     pub requests: Vec<NativeMessage>,
     /// Where the topic stands.
     pub state: TopicState,

@@ -20,10 +20,11 @@ use crate::mcp::{McpCall, McpFailure};
 use crate::node::Link;
 use crate::run::stopped;
 
-/// Options of a mutation.
+/// Options of a call that changes something at an agent.
 #[derive(Default)]
 pub struct MutationOptions {
-    /// How long the caller waits, and what ends its waiting. Neither aborts a mutation that was sent.
+    /// How long the caller waits (default 30 s), and what ends its waiting. Neither aborts a mutation that was sent: it goes on
+    /// at the node, and its error says `unknown`.
     pub operation: OperationOptions,
     /// Called right before the only HTTP request of the mutation is sent. Whoever stores the value can ask for the outcome
     /// with [`HarnessClient::operation`](crate::HarnessClient::operation), whatever happens to this process.

@@ -54,7 +54,7 @@ impl FileSource {
         Ok(Self(FileStorageAdapter::new(view_id, storage, None)))
     }
 
-    /// The files of the source.
+    /// The files of the source, under virtual paths such as `/notes/todo.md`.
     pub fn fs(&self) -> &FileStorageAdapter {
         &self.0
     }

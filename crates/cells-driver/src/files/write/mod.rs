@@ -68,16 +68,16 @@ use crate::transport::{Call, JSON};
 #[derive(Clone)]
 pub struct FileMutations(Arc<Files>);
 
-/// Options of a write.
+/// Options of a write of a file, a directory, a name or a SeqFile.
 #[derive(Default)]
 pub struct FileMutationOptions {
-    /// How long the write may take, from the call to the last byte of the reply, and what stops it.
+    /// How long the write may take, from the call to the last byte of the reply (default 30 s), and what stops it.
     pub operation: OperationOptions,
-    /// The id of the write. Default: a new one. An id that was used before is refused by the node, and the outcome is then
+    /// The id of the write, 1 to 128 characters of A-Z, a-z, 0-9, `_` and `-`. Default: a new one. An id that was used before is refused by the node, and the outcome is then
     /// `unknown`, because it may have been used by this very write.
     pub operation_id: Option<OperationId>,
-    /// Is told how many bytes of the content the transfer has taken, and how many there are in all, as far as that is
-    /// known. Where the platform takes the content as a whole, it is told of the start and the end only.
+    /// Is told how many bytes of the content the transfer has taken, and how many there are in all; while that is not known,
+    /// again how many it has taken. Where the platform takes the content as a whole, it is told of the start and the end only.
     pub progress: Option<Progress>,
     /// Called right before the only HTTP request of the write is sent. Whoever stores the value can ask for the outcome
     /// with [`FileStorage::settle`](crate::FileStorage::settle), whatever happens to this process.
