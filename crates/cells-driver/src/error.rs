@@ -116,7 +116,8 @@ impl Error {
         self.0.recovery.as_ref().map(|recovery| &recovery.request_id)
     }
 
-    /// What another process needs to ask how a mutation of an agent ended; see [`HarnessClient::operation`](crate::HarnessClient::operation).
+    /// What another process needs to ask how a mutation of an agent ended; see
+    /// [`HarnessClient::operation`](crate::HarnessClient::operation).
     pub fn recovery(&self) -> Option<&Recovery> {
         self.0.recovery.as_ref()
     }

@@ -73,8 +73,8 @@ pub struct FileMutations(Arc<Files>);
 pub struct FileMutationOptions {
     /// How long the write may take, from the call to the last byte of the reply (default 30 s), and what stops it.
     pub operation: OperationOptions,
-    /// The id of the write, 1 to 128 characters of A-Z, a-z, 0-9, `_` and `-`. Default: a new one. An id that was used before is refused by the node, and the outcome is then
-    /// `unknown`, because it may have been used by this very write.
+    /// The id of the write, 1 to 128 characters of A-Z, a-z, 0-9, `_` and `-`. Default: a new one. An id that was used before
+    /// is refused by the node, and the outcome is then `unknown`, because it may have been used by this very write.
     pub operation_id: Option<OperationId>,
     /// Is told how many bytes of the content the transfer has taken, and how many there are in all; while that is not known,
     /// again how many it has taken. Where the platform takes the content as a whole, it is told of the start and the end only.
