@@ -5,6 +5,7 @@ mod conversation;
 mod dispatch;
 mod failure;
 mod interrupts;
+mod listing;
 mod node;
 mod output;
 mod remote_path;

@@ -1,4 +1,4 @@
-//! What `get` and `put` share.
+//! What `get`, `put` and `rm` share.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -12,8 +12,8 @@ use tokio::task::spawn_blocking;
 
 use crate::failure::{Exit, Failure};
 
-/// What came of many copies.
-pub(crate) struct Copied<T> {
+/// What came of many pieces of work, each about one file.
+pub(crate) struct Ended<T> {
     /// Of those that succeeded, in any order.
     pub(crate) done: Vec<T>,
     /// How many failed. Each was told.
@@ -22,29 +22,29 @@ pub(crate) struct Copied<T> {
     pub(crate) exit: Exit,
 }
 
-/// Runs `copies`, some at a time. One that fails is told at once, and the others go on, unless it is not the file that is to
-/// blame; those under way then still come to their end.
-pub(crate) async fn copy_all<T>(
-    copies: impl Iterator<Item = impl Future<Output = Result<T, Failure>>>,
+/// Does `work`, some pieces at a time. One that fails is told at once, and the others go on, unless it is not the file that is
+/// to blame; those under way then still come to their end.
+pub(crate) async fn for_all<T>(
+    work: impl Iterator<Item = impl Future<Output = Result<T, Failure>>>,
     json: bool,
     progress: &ProgressBar,
-) -> Copied<T> {
+) -> Ended<T> {
     let goes_on = Cell::new(true);
-    let mut copied = Copied { done: Vec::new(), failed: 0, exit: Exit::Done };
-    let mut copies = stream::iter(copies.take_while(|_| goes_on.get())).buffer_unordered(TRANSFERS_AT_A_TIME);
-    while let Some(result) = copies.next().await {
+    let mut ended = Ended { done: Vec::new(), failed: 0, exit: Exit::Done };
+    let mut work = stream::iter(work.take_while(|_| goes_on.get())).buffer_unordered(TRANSFERS_AT_A_TIME);
+    while let Some(result) = work.next().await {
         match result {
-            Ok(done) => copied.done.push(done),
+            Ok(done) => ended.done.push(done),
             Err(failure) => {
                 progress.suspend(|| failure.tell(json));
                 goes_on.set(goes_on.get() && failure.is_of_one_file());
-                copied.failed += 1;
-                copied.exit = copied.exit.and(failure.exit());
+                ended.failed += 1;
+                ended.exit = ended.exit.and(failure.exit());
             }
         }
     }
     progress.finish_and_clear();
-    copied
+    ended
 }
 
 /// The SHA-256 of content that comes in pieces.

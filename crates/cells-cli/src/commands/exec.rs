@@ -21,7 +21,8 @@ use crate::under_way::UnderWay;
 ///
 /// What it writes appears while it runs, and its exit code is that of this program. Ctrl-C stops the command, and so does
 /// --run-timeout; that it has ended is then confirmed. When the program itself fails, the last line on standard error starts
-/// with `cells: `. With --json, one object at the end tells all.
+/// with `cells: `; exit code 3 with such a line says that the end of the command is not known. With --json, one object at the
+/// end tells all.
 #[derive(Debug, Args)]
 pub(crate) struct Exec {
     /// The directory, such as notes/project; it is /workspace for the command

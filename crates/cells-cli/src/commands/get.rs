@@ -13,11 +13,12 @@ use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure};
+use crate::listing::list_all;
 use crate::node::{Node, NodeArgs};
 use crate::output::{bytes_bar, failed, print, print_json, warn};
 use crate::remote_path::RemotePath;
 use crate::text::one_line;
-use crate::transfer::{Copied, Hash, blocking, copy_all};
+use crate::transfer::{Ended, Hash, blocking, for_all};
 
 /// Copy files of the node to this machine.
 ///
@@ -117,7 +118,7 @@ impl Get {
         let Tree { files: wanted, left_out, warnings } = self.walk(node, files).await?;
         let progress = bytes_bar(wanted.iter().filter_map(|wanted| wanted.stat.size).sum());
         let copies = wanted.iter().map(|wanted| self.copy(node, files, wanted, &progress));
-        let Copied { done, failed, exit } = copy_all(copies, self.node.json, &progress).await;
+        let Ended { done, failed, exit } = for_all(copies, self.node.json, &progress).await;
         let written = done.iter().filter(|done| done.is_new).count();
         let bytes: u64 = done.iter().filter(|done| done.is_new).map(|done| done.bytes).sum();
         let same = done.len() - written;
@@ -149,33 +150,25 @@ impl Get {
         let mut waiting = vec![(self.remote.clone(), self.local.clone())];
         while let Some((remote, local)) = waiting.pop() {
             fs::create_dir_all(&local).map_err(|error| failed(&local, &error))?;
-            let mut cursor: Option<String> = None;
-            loop {
-                let page = files.list(&remote.path, cursor.as_deref(), node.options()).await;
-                let page = page.map_err(|error| Failure::path(error, &remote))?;
-                for warning in page.warnings {
-                    if !self.node.json {
-                        warn(&format!("an entry of {remote} is left out: {warning}"));
-                    }
-                    tree.warnings.insert(warning);
+            let listing = list_all(files, &remote, || node.options()).await?;
+            for warning in listing.warnings {
+                if !self.node.json {
+                    warn(&format!("an entry of {remote} is left out: {warning}"));
                 }
-                for entry in page.entries {
-                    // A name that is none here cannot come: the driver refuses separators and dots.
-                    let (remote, local) = (remote.child(&entry.name), local.join(&entry.name));
-                    match entry.stat.kind {
-                        FileKind::Directory => waiting.push((remote, local)),
-                        FileKind::File => tree.files.push(Wanted { remote, local, stat: entry.stat }),
-                        FileKind::Symlink => {
-                            if !self.node.json {
-                                warn(&format!("{remote} is a link, and is left out"));
-                            }
-                            tree.left_out.push(remote.to_string());
+                tree.warnings.insert(warning);
+            }
+            for entry in listing.entries {
+                // A name that is none here cannot come: the driver refuses separators and dots.
+                let (remote, local) = (remote.child(&entry.name), local.join(&entry.name));
+                match entry.stat.kind {
+                    FileKind::Directory => waiting.push((remote, local)),
+                    FileKind::File => tree.files.push(Wanted { remote, local, stat: entry.stat }),
+                    FileKind::Symlink => {
+                        if !self.node.json {
+                            warn(&format!("{remote} is a link, and is left out"));
                         }
+                        tree.left_out.push(remote.to_string());
                     }
-                }
-                cursor = page.next_cursor;
-                if cursor.is_none() {
-                    break;
                 }
             }
         }

@@ -14,7 +14,7 @@ use crate::node::NodeArgs;
 use crate::output::{bytes_bar, failed, print, print_json, warn};
 use crate::remote_path::RemotePath;
 use crate::text::one_line;
-use crate::transfer::{Copied, Hash, copy_all};
+use crate::transfer::{Ended, Hash, for_all};
 use crate::under_way::UnderWay;
 use crate::writes::{Writable, Writer, Written};
 
@@ -26,7 +26,7 @@ use crate::writes::{Writable, Writer, Written};
 /// link.
 #[derive(Debug, Args)]
 pub(crate) struct Put {
-    /// A file, or a directory with -r
+    /// A file, or a directory with -r; `-` is standard input
     #[arg(value_name = "LOCAL")]
     local: PathBuf,
     /// Its name on the node, such as notes/today.md; an existing directory gets the file under its own name
@@ -56,8 +56,8 @@ struct Tree {
     /// Those above come before those below.
     directories: Vec<RemotePath>,
     files: Vec<Source>,
-    /// Neither of both, or without a name that is text.
-    left_out: Vec<PathBuf>,
+    /// What cannot be copied, and why.
+    left_out: Vec<(PathBuf, &'static str)>,
 }
 
 /// What was done with a file.
@@ -67,7 +67,10 @@ enum Done {
 }
 
 impl Put {
-    pub(super) async fn run(self, under_way: UnderWay) -> Result<Exit, Failure> {
+    pub(super) async fn run(mut self, under_way: UnderWay) -> Result<Exit, Failure> {
+        if self.local.as_os_str() == "-" {
+            self.local = PathBuf::from(STANDARD_INPUT);
+        }
         let writer = Writer::new(&self.node, under_way)?;
         let export = writer.export(&self.remote.alias).await?;
         let is_directory = fs::metadata(&self.local).map_err(|error| failed(&self.local, &error))?.is_dir();
@@ -99,12 +102,12 @@ impl Put {
 
     async fn directory(&self, writer: &Writer, export: &Writable<'_>) -> Result<Exit, Failure> {
         let Tree { directories, files, left_out } = self.walk(writer)?;
-        let left_out: Vec<String> = left_out.iter().map(|path| path.display().to_string()).collect();
         if !self.node.json {
-            for path in &left_out {
-                warn(&format!("{path} is no file and no directory, and is left out"));
+            for (path, why) in &left_out {
+                warn(&format!("{} {why}, and is left out", path.display()));
             }
         }
+        let left_out: Vec<String> = left_out.iter().map(|(path, _)| path.display().to_string()).collect();
         export.make_missing(&directories).await?;
         let progress = bytes_bar(files.iter().filter_map(|source| source.size).sum());
         let load = Semaphore::new(LOAD_MAX as usize);
@@ -115,7 +118,7 @@ impl Put {
             writer.check()?;
             self.copy(export, source, &progress).await
         });
-        let Copied { done, failed, exit } = copy_all(copies, self.node.json, &progress).await;
+        let Ended { done, failed, exit } = for_all(copies, self.node.json, &progress).await;
         let sizes = done.iter().filter_map(|done| if let Done::Written(_, bytes) = done { Some(bytes) } else { None });
         let (written, bytes) = (sizes.clone().count(), sizes.sum::<u64>());
         let same = done.len() - written;
@@ -137,7 +140,10 @@ impl Put {
         let mut remote = self.remote.clone();
         if export.stat(&remote).await?.is_some_and(|stat| stat.kind == FileKind::Directory) {
             let name = self.local.file_name().and_then(|name| name.to_str());
-            let name = name.ok_or_else(|| Failure::usage(format!("{} has no name to keep", self.local.display())))?;
+            let name = name.filter(|_| self.local.as_os_str() != STANDARD_INPUT);
+            let name = name.ok_or_else(|| {
+                Failure::usage(format!("{remote} is a directory, and {} has no name to keep", self.local.display()))
+            })?;
             remote = remote.child(name);
         }
         let metadata = fs::metadata(&self.local).map_err(|error| failed(&self.local, &error))?;
@@ -161,7 +167,9 @@ impl Put {
                         let size = Some(entry.metadata().map_err(|error| failed(&path, &error))?.len());
                         tree.files.push(Source { local: path, remote: remote.child(name), size });
                     }
-                    _ => tree.left_out.push(path),
+                    _ if kind.is_symlink() => tree.left_out.push((path, "is a link")),
+                    None => tree.left_out.push((path, "has a name that is not UTF-8")),
+                    Some(_) => tree.left_out.push((path, "is a pipe or a device")),
                 }
             }
             if !remote.path.is_empty() {
@@ -236,6 +244,7 @@ async fn is_same(export: &Writable<'_>, source: &Source, stat: &FileStat) -> Res
     Ok(remote.finish() == local)
 }
 
+const STANDARD_INPUT: &str = "/dev/stdin";
 /// A node gives one upload at most 30 s, so that large files do not share the line: so much of a file is one part of the load …
 const LOAD_BYTES: u64 = 1024 * 1024;
 /// … and so many parts are on their way at a time.

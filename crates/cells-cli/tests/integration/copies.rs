@@ -2,9 +2,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::Write as _;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::symlink;
+use std::process::Stdio;
 use std::sync::mpsc::TryRecvError;
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +13,7 @@ use cells_testkit::fault_proxy::{Fault, Plan, Rule};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::stage::{Stage, asks, content, tree};
 
@@ -69,6 +71,34 @@ async fn a_file_goes_up_and_comes_down() {
     assert!(tree(&stage.path("here")).keys().all(|name| name == "new"), "nothing is left beside a copy");
     let parts = fs::read_dir(stage.path("")).unwrap();
     assert!(parts.flatten().all(|entry| !entry.file_name().to_string_lossy().ends_with(".cells-part")));
+}
+
+#[tokio::test]
+async fn standard_input_is_a_file_like_others() {
+    let stage = Stage::new().await;
+    let content = content(1_000_000);
+    let cases: [(&[&str], i32, &str, &str); 3] = [
+        (&["put", "-", "notes/new"], 0, "notes/new: 1000000 bytes written\n", ""),
+        (&["put", "-", "notes/new"], 1, "", "cells: notes/new exists with other content; --replace replaces it\n"),
+        (&["put", "-", "notes"], 2, "", "cells: notes is a directory, and /dev/stdin has no name to keep\n"),
+    ];
+    for (arguments, code, stdout, stderr) in cases {
+        let mut child = stage.cells(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // One that is refused reads nothing.
+        let (output, _) = tokio::join!(child.wait_with_output(), async {
+            let _ = stdin.write_all(&content).await;
+            drop(stdin);
+        });
+        let output = output.unwrap();
+        let told = (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+            String::from_utf8(output.stderr).unwrap(),
+        );
+        assert_eq!(told, (Some(code), stdout.to_owned(), stderr.to_owned()));
+    }
+    assert!(fs::read(stage.path("notes/new")).unwrap() == content);
 }
 
 #[tokio::test]
@@ -227,15 +257,15 @@ async fn what_cannot_be_copied_is_named_and_the_rest_is_copied() {
     );
     let mut lines: Vec<&str> = ran.stderr.lines().collect();
     lines.sort_unstable();
-    let left_out = |name: &str| format!("cells: warning: local/{name} is no file and no directory, and is left out");
+    let left_out = |name: &str, why: &str| format!("cells: warning: local/{name} {why}, and is left out");
     let expected = [
         "cells: notes/up/07 exists with other content; --replace replaces it".to_owned(),
         "cells: notes/up/08 exists, and is no file (directory)".to_owned(),
         "cells: notes/up/back\\slash: stat: the path holds a backslash or a NUL (EINVAL)".to_owned(),
-        left_out("\\u{1b}[2Jdangling"),
-        left_out("link"),
-        left_out("not\u{fffd}text"),
-        left_out("pipe"),
+        left_out("\\u{1b}[2Jdangling", "is a link"),
+        left_out("link", "is a link"),
+        left_out("not\u{fffd}text", "has a name that is not UTF-8"),
+        left_out("pipe", "is a pipe or a device"),
     ];
     assert_eq!(lines, expected);
 
@@ -293,7 +323,7 @@ async fn a_file_that_somebody_else_makes_meanwhile_stays() {
         let mut writer =
             tokio::task::spawn_blocking(move || fs::File::options().write(true).open(path).unwrap()).await.unwrap();
         fs::write(&target, "somebody else's").unwrap();
-        writer.write_all(b"mine").unwrap();
+        Write::write_all(&mut writer, b"mine").unwrap();
         drop(writer);
         let told = format!("cells: {} exists, or has changed meanwhile (ECONFLICT)\n", arguments.last().unwrap());
         started.finish().await.check(&format!("{arguments:?}"), 1, "", &told);
@@ -319,7 +349,7 @@ async fn a_file_that_changes_while_it_is_copied_is_not_written() {
     drop(ends);
     changes.join().unwrap();
     ran.check("a file that changes", 1, "", "cells: local changed while it was copied, and was not written\n");
-    while !tree(&stage.path("notes")).is_empty() {
+    while fs::read_dir(stage.path("notes")).unwrap().count() > 0 {
         tokio::task::yield_now().await;
     }
     stage.check(&[(&["put", "local", "notes/new"], 0, "notes/new: 40000000 bytes written\n", "")]).await;
@@ -371,7 +401,14 @@ async fn ctrl_c_ends_a_copy_and_tells_of_every_write_under_way() {
     let mut started = stage.start(&["put", "-r", "local", "notes/up"]);
     // All others are through by then: only two are under way.
     stage.sees("PUT /v1/fs/notes/content", 40).await;
-    while tree(&stage.path("notes/up")).len() < 39 {
+    let is_file = |name: &OsStr| !name.as_bytes().starts_with(b".");
+    let n_files = || {
+        fs::read_dir(stage.path("notes/up"))
+            .unwrap()
+            .filter(|entry| is_file(&entry.as_ref().unwrap().file_name()))
+            .count()
+    };
+    while n_files() < 39 {
         tokio::task::yield_now().await;
     }
     started.signal(Signal::INT);

@@ -1,7 +1,9 @@
 //! `mkdir`, `mv`, `rm` and `op`: names that change, lost replies, and Ctrl-C.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 
 use cells_testkit::fault_proxy::{Fault, Plan, Rule};
 use rustix::process::Signal;
@@ -67,6 +69,37 @@ async fn names_are_made_moved_and_removed() {
         asked,
         json!({ "alias": "notes", "operationId": id, "outcome": "committed", "result": asked["result"] })
     );
+}
+
+#[tokio::test]
+async fn a_directory_is_removed_with_all_below_it() {
+    let stage = Stage::with_exports(&["notes", "other"]).await;
+    for at in 0..600 {
+        stage.write(&format!("tree/{}/{at}", at % 5), "x");
+    }
+    fs::create_dir_all(stage.path("notes/tree/empty/deep")).unwrap();
+    fs::write(stage.path("other/stays"), "x").unwrap();
+    std::os::unix::fs::symlink(stage.path("other"), stage.path("notes/tree/link")).unwrap();
+    std::os::unix::fs::symlink(stage.path("other"), stage.path("notes/link")).unwrap();
+    stage.write("file", "x");
+    stage
+        .check(&[
+            (&["rm", "notes/tree"], 1, "", "cells: notes/tree is not empty (ENOTEMPTY)\n"),
+            (&["rm", "-r", "notes/file", "notes"], 2, "", "cells: notes is an export, which stays\n"),
+            (&["rm", "-r", "notes/none"], 4, "", "cells: notes/none does not exist (ENOENT)\n"),
+        ])
+        .await;
+    let removed = stage.json(&["rm", "-r", "notes/tree"]).await;
+    assert_eq!(removed, json!({ "path": "notes/tree", "removed": 600 + 1 + 5 + 3, "failed": 0 }));
+    stage.check(&[(&["rm", "-r", "notes/link", "notes/file"], 0, "", "")]).await;
+    assert_eq!(tree(&stage.path("notes")), BTreeMap::new());
+    assert_eq!(fs::read(stage.path("other/stays")).unwrap(), b"x");
+
+    // What the node does not list stays, and its directory with it.
+    stage.write("tree/a", "x");
+    fs::write(stage.path("notes/tree").join(OsStr::from_bytes(b"\xff")), "x").unwrap();
+    stage.check(&[(&["rm", "-r", "notes/tree"], 1, "", "cells: notes/tree is not empty (ENOTEMPTY)\n")]).await;
+    assert_eq!(fs::read_dir(stage.path("notes/tree")).unwrap().count(), 1);
 }
 
 #[tokio::test]
