@@ -21,7 +21,16 @@ impl Deadline {
             Only::One(value) => parse_ms(value.as_bytes()).ok_or(Refusal::INVALID)?,
             Only::Many => return Err(Refusal::INVALID),
         };
-        Ok(Self(Instant::now() + Duration::from_millis(budget_ms)))
+        Ok(Self::after_ms(budget_ms))
+    }
+
+    /// The deadline of a request whose header is wrong, until it is refused for that.
+    pub(crate) fn longest() -> Self {
+        Self::after_ms(SERVER_DEADLINE_MAX_MS)
+    }
+
+    fn after_ms(budget_ms: u64) -> Self {
+        Self(Instant::now() + Duration::from_millis(budget_ms))
     }
 
     /// What `work` gives, or 504 when the deadline comes first.

@@ -17,27 +17,52 @@ use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
+use crate::deadline::Deadline;
+use crate::refusal::Refusal;
+
 /// A JSON body: 415 without `application/json`, 413 when it is too large, 400 when it is not JSON, 422 when it has the
-/// wrong shape, 408 when it takes too long to come.
+/// wrong shape, 408 when it has not arrived after 30 s.
+///
+/// For routes that ignore `X-Timeout-Ms`.
 pub(crate) struct JsonBody<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Response;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
-        receive(request, state, BODY_LIMIT).await.map(Self)
+        json_within(BODY_READ_TIMEOUT, request, state).await.map(Self)
     }
 }
 
-async fn receive<T: DeserializeOwned, S: Send + Sync>(
+/// A JSON body of a route with a deadline, refused as [`JsonBody`] is, and with 504 when it comes after the deadline.
+pub(crate) struct TimedJsonBody<T> {
+    pub(crate) body: T,
+    /// It began before the body was read. Whether the header can be read is judged later than the credential is.
+    pub(crate) deadline: Result<Deadline, Refusal>,
+}
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for TimedJsonBody<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let deadline = Deadline::start(request.headers());
+        let bound = deadline.unwrap_or_else(|_| Deadline::longest());
+        let body = bound.bound(json(request, state)).await.map_err(Refusal::into_response)??;
+        Ok(Self { body, deadline })
+    }
+}
+
+async fn json_within<T: DeserializeOwned, S: Send + Sync>(
+    time: Duration,
     request: Request,
     state: &S,
-    limit: Duration,
 ) -> Result<T, Response> {
-    let Ok(received) = timeout(limit, Json::from_request(request, state)).await else {
-        return Err(refuse(StatusCode::REQUEST_TIMEOUT, "the body took too long"));
-    };
-    match received {
+    let late = |_| refuse(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time");
+    timeout(time, json(request, state)).await.map_err(late)?
+}
+
+async fn json<T: DeserializeOwned, S: Send + Sync>(request: Request, state: &S) -> Result<T, Response> {
+    match Json::from_request(request, state).await {
         Ok(Json(value)) => Ok(value),
         Err(JsonRejection::JsonDataError(_)) => {
             Err(refuse(StatusCode::UNPROCESSABLE_ENTITY, "the JSON body has a wrong, missing or unknown member"))
@@ -119,24 +144,25 @@ fn refuse(status: StatusCode, line: &'static str) -> Response {
     (status, line).into_response()
 }
 
-/// How long a JSON body may take: whoever sends slower only wants to hold the connection.
-const BODY_LIMIT: Duration = Duration::from_secs(30);
+/// How long the body of a request without a deadline may take to arrive.
+const BODY_READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the rest of a body is thrown away.
 const DISCARD: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
+    use axum::body::Body;
     use futures::stream;
-    use serde_json::Value;
 
     use super::*;
 
     #[tokio::test]
-    async fn a_json_body_that_does_not_come_is_given_up() {
-        let first = stream::iter([Ok::<_, Infallible>("[")]);
-        let body = axum::body::Body::from_stream(first.chain(stream::pending()));
-        let request = Request::post("/").header(header::CONTENT_TYPE, "application/json").body(body).unwrap();
-        let refused = receive::<Value, _>(request, &(), Duration::from_millis(1)).await.unwrap_err();
+    async fn a_json_body_that_stops_half_way_is_not_waited_for_forever() {
+        let half = stream::iter([Ok::<_, Infallible>("{\"half\":")]).chain(stream::pending());
+        let request = Request::post("/").header("content-type", "application/json");
+        let request = request.body(Body::from_stream(half)).unwrap();
+        let time = Duration::from_millis(10);
+        let refused = json_within::<serde_json::Value, _>(time, request, &()).await.unwrap_err();
         assert_eq!(refused.status(), StatusCode::REQUEST_TIMEOUT);
     }
 }

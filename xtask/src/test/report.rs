@@ -16,10 +16,17 @@ pub(crate) struct Report {
     failed: u64,
     failed_suites: Vec<String>,
     skipped: Vec<String>,
+    /// Whether a suite that cannot run is a failure.
+    all_must_run: bool,
     steps: Vec<(Duration, String)>,
 }
 
 impl Report {
+    /// A report in which a suite that cannot run counts as a failed test when `all_must_run`, else as skipped.
+    pub(crate) fn new(all_must_run: bool) -> Self {
+        Self { all_must_run, ..Self::default() }
+    }
+
     /// Runs a step that is no test.
     pub(crate) fn timed<T>(&mut self, name: &str, run: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
         let started = Instant::now();
@@ -75,7 +82,18 @@ impl Report {
         }
     }
 
-    /// A suite that cannot run here.
+    /// A suite that cannot run here, although every machine can be set up for it.
+    pub(crate) fn missing(&mut self, name: &str, reason: &impl fmt::Display) {
+        if self.all_must_run {
+            println!("\n=== {name}: failed: {reason}");
+            self.failed += 1;
+            self.failed_suites.push(format!("{name}: {reason}"));
+        } else {
+            self.skip(name, reason);
+        }
+    }
+
+    /// A suite that some machines can never run.
     pub(crate) fn skip(&mut self, name: &str, reason: &impl fmt::Display) {
         println!("\n=== {name}: skipped: {reason}");
         self.skipped.push(format!("{name}: {reason}"));
@@ -96,5 +114,20 @@ impl Report {
         }
         println!("{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped.len());
         self.failed == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Report;
+
+    #[test]
+    fn a_suite_that_cannot_run_fails_only_where_all_must_run() {
+        for (all_must_run, expected) in [(false, true), (true, false)] {
+            let mut report = Report::new(all_must_run);
+            report.skip("processes in a sandbox", &"no bubblewrap");
+            report.missing("wasm tests in Node", &"no wasm toolchain");
+            assert_eq!(report.finish(), expected, "{all_must_run}");
+        }
     }
 }

@@ -170,16 +170,14 @@ fn listen_for(kind: SignalKind) -> Result<tokio::signal::unix::Signal, ServeErro
 }
 
 fn log_to_stderr(level: LogLevel) {
-    // The libraries tell several lines of each request: only `trace` is meant to show them.
+    // Below `warn`, libraries quote what they carry: prompts of people, paths of this machine.
     let libraries = match level {
         LogLevel::Off | LogLevel::Error => level,
-        LogLevel::Warn | LogLevel::Info | LogLevel::Debug => LogLevel::Warn,
-        LogLevel::Trace => LogLevel::Trace,
+        LogLevel::Warn | LogLevel::Info | LogLevel::Debug | LogLevel::Trace => LogLevel::Warn,
     };
-    // It calls a client that left before its reply an error.
-    let rmcp = if level == LogLevel::Trace { LogLevel::Trace } else { LogLevel::Off };
-    let (level, libraries, rmcp) = (level.as_str(), libraries.as_str(), rmcp.as_str());
-    let filter = EnvFilter::new(format!("{libraries},rmcp::service={rmcp},cells={level},cells_server={level}"));
+    let (level, libraries) = (level.as_str(), libraries.as_str());
+    // rmcp calls a client that left before its reply an error.
+    let filter = EnvFilter::new(format!("{libraries},rmcp=off,cells={level},cells_server={level}"));
     let is_terminal = std::io::stderr().is_terminal();
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(is_terminal).init();
 }

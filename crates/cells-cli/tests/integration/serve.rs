@@ -67,6 +67,15 @@ impl Running {
         reply.split_whitespace().nth(1).unwrap().to_owned()
     }
 
+    /// Standard output of `cells send` with this prompt and the key of all tests.
+    fn send(&self, prompt: &str) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_cells"));
+        command.env_clear().env("CELLS_API_KEY", KEY).args(["send", prompt, "--url"]);
+        let output = command.arg(self.announced["endpoint"].as_str().unwrap()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
     /// Sends a signal and gives the exit status, the rest of standard output, and standard error.
     fn stop(mut self, signal: rustix::process::Signal) -> (ExitStatus, String, String) {
         rustix::process::kill_process(rustix::process::Pid::from_child(&self.child), signal).unwrap();
@@ -153,10 +162,16 @@ fn the_log_names_method_route_and_status_and_nothing_private() {
     assert_eq!(node.status_of("/v1/fs/x/entries?path=private-folder", KEY), "200");
     assert_eq!(node.status_of("/v1/fs/x/content?path=private-file", KEY), "404");
     assert_eq!(node.status_of("/private-route", KEY), "404");
+    assert_eq!(node.send("say private-prompt"), "private-prompt\n");
     let (_, _, errors) = node.stop(rustix::process::Signal::TERM);
     assert!(errors.contains("listening on http://127.0.0.1:"), "{errors}");
-    for (route, status) in [("/v1/fs/{alias}/entries", 200), ("/v1/fs/{alias}/content", 404), ("-", 404)] {
-        let line = format!("method=GET route=\"{route}\" status={status} ms=");
+    for (method, route, status) in [
+        ("GET", "/v1/fs/{alias}/entries", 200),
+        ("GET", "/v1/fs/{alias}/content", 404),
+        ("GET", "-", 404),
+        ("POST", "/mcp", 200),
+    ] {
+        let line = format!("method={method} route=\"{route}\" status={status} ms=");
         assert!(errors.contains(&line), "{line}: {errors}");
     }
     let host_path = directory.path().to_str().unwrap();

@@ -16,8 +16,7 @@ use super::operations::{Failure, Operation, OperationKey};
 use super::staging::{Leftover, LeftoverKind, flush, make_directory};
 use super::steps::Step;
 use crate::app::AppState;
-use crate::deadline::Deadline;
-use crate::extract::JsonBody;
+use crate::extract::TimedJsonBody;
 use crate::refusal::Refusal;
 
 /// A change of names.
@@ -31,9 +30,9 @@ pub(super) async fn mutate(
     State(app): State<AppState>,
     Path(alias): Path<String>,
     headers: HeaderMap,
-    JsonBody(request): JsonBody<MutateRequest>,
+    TimedJsonBody { body: request, deadline }: TimedJsonBody<MutateRequest>,
 ) -> Result<Response, Refusal> {
-    let deadline = Deadline::start(&headers)?;
+    let deadline = deadline?;
     let mutation = Mutation::of(request)?;
     let (principal, alias, export) = admit_write(&app, &headers, &alias)?;
     let key = OperationKey::of(principal.id(), &alias, &headers)?;

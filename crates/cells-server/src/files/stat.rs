@@ -12,8 +12,7 @@ use super::confine::ExportPath;
 use super::exports::Export;
 use super::revision::file_stat;
 use crate::app::AppState;
-use crate::deadline::Deadline;
-use crate::extract::JsonBody;
+use crate::extract::TimedJsonBody;
 use crate::refusal::Refusal;
 
 #[derive(Debug, Serialize)]
@@ -34,10 +33,10 @@ pub(super) async fn stat(
     State(app): State<AppState>,
     Path(alias): Path<String>,
     headers: HeaderMap,
-    JsonBody(request): JsonBody<StatRequest>,
+    TimedJsonBody { body: request, deadline }: TimedJsonBody<StatRequest>,
 ) -> Result<Json<StatReply>, Refusal> {
     let (_, _, export) = admit(&app, &headers, &alias)?;
-    let deadline = Deadline::start(&headers)?;
+    let deadline = deadline?;
     let bytes: usize = request.paths.iter().map(String::len).sum();
     if request.paths.len() > STAT_BATCH_MAX_PATHS || bytes > STAT_BATCH_MAX_PATH_BYTES {
         return Err(Refusal::INVALID);

@@ -25,8 +25,7 @@ use super::revision::revision;
 use super::staging::replace_from_bytes;
 use super::{Export, admit, admit_write};
 use crate::app::AppState;
-use crate::deadline::Deadline;
-use crate::extract::JsonBody;
+use crate::extract::TimedJsonBody;
 use crate::refusal::Refusal;
 
 /// All entries, with the revision that the next transaction must name.
@@ -47,10 +46,10 @@ pub(super) async fn snapshot(
     State(app): State<AppState>,
     Path(alias): Path<String>,
     headers: HeaderMap,
-    JsonBody(request): JsonBody<SeqSnapshotRequest>,
+    TimedJsonBody { body: request, deadline }: TimedJsonBody<SeqSnapshotRequest>,
 ) -> Result<Json<Snapshot>, Refusal> {
     let (_, _, export) = admit(&app, &headers, &alias)?;
-    let deadline = Deadline::start(&headers)?;
+    let deadline = deadline?;
     let job = move || {
         let loaded = load(&export, &parse_path(request.path)?, move || deadline.check())?;
         let (revision, entries) =
@@ -65,10 +64,10 @@ pub(super) async fn transaction(
     State(app): State<AppState>,
     Path(alias): Path<String>,
     headers: HeaderMap,
-    JsonBody(request): JsonBody<SeqTransactionRequest>,
+    TimedJsonBody { body: request, deadline }: TimedJsonBody<SeqTransactionRequest>,
 ) -> Result<Response, Refusal> {
     let (principal, alias, export) = admit_write(&app, &headers, &alias)?;
-    let deadline = Deadline::start(&headers)?;
+    let deadline = deadline?;
     let key = OperationKey::of(principal.id(), &alias, &headers)?;
     let work = async move |operation: Operation| operation.blocking(move |operation| apply(operation, request)).await;
     Ok(app.files.operations.run(key, export, deadline, work).await)

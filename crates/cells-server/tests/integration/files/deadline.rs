@@ -1,6 +1,10 @@
 //! `files-http.md` §1.4.
 
+use std::convert::Infallible;
 use std::fs;
+
+use futures::{StreamExt, stream};
+use reqwest::{Body, Method};
 
 use crate::support::{Reply, TestNode, make_files, refusal};
 
@@ -60,4 +64,16 @@ async fn a_download_that_takes_longer_is_cut() {
         }
     };
     assert!(cut && received < size, "{received}");
+}
+
+#[tokio::test]
+async fn a_body_that_stops_half_way_is_given_up_at_the_deadline_without_any_credential() {
+    let node = TestNode::start().await;
+    for route in ["stat", "mutate", "seq/snapshot", "seq/transaction"] {
+        let half = stream::iter([Ok::<_, Infallible>("{\"path")]).chain(stream::pending());
+        let request = node.anonymous(Method::POST, &format!("/v1/fs/rw/{route}"));
+        let request = request.header("content-type", "application/json").header("x-timeout-ms", "100");
+        let reply = Reply::of(request.body(Body::wrap_stream(half))).await;
+        assert_eq!(reply.refusal(), refusal(504, "ETIMEDOUT"), "{route}");
+    }
 }
