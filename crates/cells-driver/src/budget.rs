@@ -1,6 +1,6 @@
 //! The time budget of one call, and what can end it early.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
@@ -8,7 +8,7 @@ use cells_protocol::error::ErrorKind;
 
 use crate::cancellation::{Cancellation, Cancelled, OperationOptions};
 use crate::error::{Error, Result};
-use crate::host::{Host, HostFuture};
+use crate::host::{Host, HostFuture, MaybeSend};
 use crate::node::authorization_changed;
 
 /// One budget from the call to the last byte of its reply. Ends early when the caller cancels or the client is disposed.
@@ -85,29 +85,55 @@ impl Budget {
     }
 
     /// Runs `work` until it is done or the budget is over. Work that is ready at once costs no timer.
-    pub(crate) async fn run<T>(&self, operation: &'static str, work: impl Future<Output = Result<T>>) -> Result<T> {
-        self.run_with(operation, &mut Timer::default(), work).await
-    }
-
-    /// As [`Budget::run`], for one of many pieces of work with a budget each: `timer` was used for those before it.
-    pub(crate) async fn run_with<T>(
-        &self,
+    ///
+    /// The work is boxed: what waits for it then exists once for each type of result, not for each call of the driver.
+    pub(crate) fn run<'a, T>(
+        &'a self,
         operation: &'static str,
-        timer: &mut Timer,
-        work: impl Future<Output = Result<T>>,
-    ) -> Result<T> {
-        self.check(operation)?;
-        let mut work = pin!(work);
-        let mut end = End::new(self, operation, timer);
-        std::future::poll_fn(|context| match work.as_mut().poll(context) {
-            Poll::Ready(result) => Poll::Ready(result),
-            Poll::Pending => end.poll(context).map(Err),
-        })
-        .await
+        work: impl Future<Output = Result<T>> + MaybeSend + 'a,
+    ) -> Running<'a, T> {
+        Running { work: Box::pin(work), is_checked: false, end: End::new(self, operation) }
     }
 }
 
-/// Waits for the end of a budget. Apart from [`Budget::run`], which exists once for every kind of work.
+/// Future of [`Budget::run`].
+pub(crate) struct Running<'a, T> {
+    work: HostFuture<'a, Result<T>>,
+    /// Whether the budget was looked at before the work began.
+    is_checked: bool,
+    end: End<'a>,
+}
+
+impl<T> Running<'_, T> {
+    /// Uses the timer of work that had a budget before this one.
+    pub(crate) fn with_timer(mut self, timer: Timer) -> Self {
+        self.end.timer = timer;
+        self
+    }
+
+    /// The timer, for work that gets a budget after this one.
+    pub(crate) fn into_timer(self) -> Timer {
+        self.end.timer
+    }
+}
+
+impl<T> Future for Running<'_, T> {
+    type Output = Result<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+        let this = &mut *self;
+        if !this.is_checked {
+            this.end.budget.check(this.end.operation)?;
+            this.is_checked = true;
+        }
+        match this.work.as_mut().poll(context) {
+            Poll::Ready(result) => Poll::Ready(result),
+            Poll::Pending => this.end.poll(context).map(Err),
+        }
+    }
+}
+
+/// Waits for the end of a budget. Apart from [`Running`], which exists for every type of result.
 struct End<'a> {
     budget: &'a Budget,
     operation: &'static str,
@@ -115,16 +141,16 @@ struct End<'a> {
     revoked: Option<Cancelled>,
     closed: Option<Cancelled>,
     cancelled: Option<Cancelled>,
-    timer: &'a mut Timer,
+    timer: Timer,
 }
 
 impl<'a> End<'a> {
-    fn new(budget: &'a Budget, operation: &'static str, timer: &'a mut Timer) -> Self {
+    fn new(budget: &'a Budget, operation: &'static str) -> Self {
         let disposed = budget.disposed.cancelled();
         let revoked = budget.revoked.as_ref().map(Cancellation::cancelled);
         let closed = budget.closed.as_ref().map(Cancellation::cancelled);
         let cancelled = budget.cancel.as_ref().map(Cancellation::cancelled);
-        Self { budget, operation, disposed, revoked, closed, cancelled, timer }
+        Self { budget, operation, disposed, revoked, closed, cancelled, timer: Timer::default() }
     }
 
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Error> {

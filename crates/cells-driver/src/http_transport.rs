@@ -96,7 +96,7 @@ impl HttpTransport {
     /// # Errors
     /// As [`FileClient::read`](crate::FileClient::read).
     pub async fn content(&self, route: &str, options: ReadOptions) -> Result<FileContent> {
-        let url = async { Ok(self.call(route, None).await?.url) };
+        let url = Box::pin(async { Ok(self.call(route, None).await?.url) });
         files::read_from(&self.link, url, &options).await
     }
 

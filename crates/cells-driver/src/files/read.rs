@@ -7,6 +7,7 @@ use super::content::{self, Content, Range};
 use super::{Files, check};
 use crate::cancellation::OperationOptions;
 use crate::error::{Error, Result};
+use crate::host::HostFuture;
 use crate::node::Link;
 use crate::transport::{Gather, cut_off, host_error};
 
@@ -34,13 +35,13 @@ pub struct FileContent {
 
 pub(super) async fn read(files: &Files, path: &str, options: &ReadOptions) -> Result<FileContent> {
     check(READ, path)?;
-    read_from(&files.link, files.url_of("content", path), options).await
+    read_from(&files.link, Box::pin(files.url_of("content", path)), options).await
 }
 
 /// The content at the address that `url` gives.
 pub(crate) async fn read_from(
     link: &Link,
-    url: impl Future<Output = Result<String>>,
+    url: HostFuture<'_, Result<String>>,
     options: &ReadOptions,
 ) -> Result<FileContent> {
     link.check_open(READ)?;

@@ -128,8 +128,10 @@ impl ReadStream {
             return Err(error.clone());
         }
         let budget = self.files.0.link.budget(&self.options);
-        let mut timer = std::mem::take(&mut self.timer);
-        let result = budget.run_with(READ_STREAM, &mut timer, self.advance(&budget)).await;
+        let timer = std::mem::take(&mut self.timer);
+        let mut piece = budget.run(READ_STREAM, self.advance(&budget)).with_timer(timer);
+        let result = (&mut piece).await;
+        let timer = piece.into_timer();
         match &result {
             Ok(_) if self.position < self.end => self.timer = timer,
             Ok(_) => {}

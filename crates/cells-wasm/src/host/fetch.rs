@@ -1,10 +1,11 @@
 //! One HTTP call through `fetch`.
 
 use std::any::Any;
+use std::borrow::Cow;
 
 use cells_driver::host::{HostError, HttpRequest, HttpResponse, PlatformContent, RequestBody};
+use cells_driver::json::Json;
 use js_sys::{Array, Function, JSON, Object, Promise, Reflect, Uint8Array};
-use serde_json::Value;
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{AbortController, AbortSignal, RequestCache, RequestCredentials, RequestInit, RequestRedirect};
@@ -172,9 +173,9 @@ fn read_head(response: &JsValue, abort: AbortOnDrop) -> Result<HttpResponse, Hos
 fn read_headers(response: &JsValue) -> Vec<(String, String)> {
     let object = get(response, "headers").and_then(|headers| Object::from_entries(&headers).ok());
     let text = object.and_then(|object| JSON::stringify(&object).ok()).map(String::from).unwrap_or_default();
-    let headers: serde_json::Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
-    let pair = |(name, value): (String, Value)| match value {
-        Value::String(value) => Some((name.to_ascii_lowercase(), value)),
+    let Ok(Json::Object(headers)) = Json::parse("the headers", text.as_bytes()) else { return Vec::new() };
+    let pair = |(name, value): (Cow<'_, str>, Json<'_>)| match value {
+        Json::String(value) => Some((name.to_ascii_lowercase(), value.into_owned())),
         _ => None,
     };
     headers.into_iter().filter_map(pair).collect()

@@ -21,7 +21,12 @@ pub(in crate::files) async fn operation_status(
     operation_id: &OperationId,
     options: &OperationOptions,
 ) -> Result<FileReceipt> {
-    question(files, STATUS, options, async |budget| status(files, operation_id, budget).await).await
+    let ask = async {
+        files.link.check_open(STATUS)?;
+        let budget = files.link.budget(options);
+        budget.run(STATUS, status(files, operation_id, &budget)).await
+    };
+    ask.await.map_err(still_unknown)
 }
 
 /// [`FileStorage::cancel_operation`](crate::FileStorage::cancel_operation).
@@ -30,22 +35,17 @@ pub(in crate::files) async fn cancel_operation(
     operation_id: &OperationId,
     options: &OperationOptions,
 ) -> Result<FileReceipt> {
-    question(files, CANCEL, options, async |budget| cancel(files, operation_id, budget).await).await
+    let ask = async {
+        files.link.check_open(CANCEL)?;
+        let budget = files.link.budget(options);
+        budget.run(CANCEL, cancel(files, operation_id, &budget)).await
+    };
+    ask.await.map_err(still_unknown)
 }
 
-/// A question about a write. When it fails, nothing more is known of the write.
-async fn question(
-    files: &Files,
-    operation: &'static str,
-    options: &OperationOptions,
-    ask: impl AsyncFnOnce(&Budget) -> Result<FileReceipt>,
-) -> Result<FileReceipt> {
-    let answer = async {
-        files.link.check_open(operation)?;
-        let budget = files.link.budget(options);
-        budget.run(operation, ask(&budget)).await
-    };
-    answer.await.map_err(|error: Error| error.with_outcome(Outcome::Unknown))
+/// When a question about a write fails, nothing more is known of the write.
+fn still_unknown(error: Error) -> Error {
+    error.with_outcome(Outcome::Unknown)
 }
 
 /// The receipt of a write; an error of kind `ENOENT` when the node has none.
