@@ -275,6 +275,40 @@ mod tests {
     }
 
     #[test]
+    fn the_exit_code_of_more_work_is_the_one_that_counts_most() {
+        use Exit::{AccessDenied, Done, Failed, Interrupted, Unknown};
+        for (exits, expected) in [
+            (&[][..], Done),
+            (&[Done, Failed, AccessDenied], Failed),
+            (&[AccessDenied, Failed], AccessDenied),
+            (&[Failed, Interrupted, Failed], Interrupted),
+            (&[Unknown, Interrupted], Unknown),
+            (&[Interrupted, Unknown, Done], Unknown),
+        ] {
+            assert_eq!(exits.iter().fold(Done, |exit, next| exit.and(*next)), expected, "{exits:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_wrong_with_one_file_lets_others_go_on() {
+        let error = |kind, operation: &'static str| Failure::from(Error::new(kind, operation, "no"));
+        for (failure, expected) in [
+            (Failure::new(Exit::Failed, "notes/a exists with other content"), true),
+            (error(ErrorKind::NotFound, "replace"), true),
+            (error(ErrorKind::AccessDenied, "replace"), true),
+            (error(ErrorKind::NoSpace, "replace"), false),
+            (error(ErrorKind::TimedOut, "stat"), false),
+            (error(ErrorKind::Io, "connect"), false),
+            (error(ErrorKind::AccessDenied, "credential"), false),
+            (Failure::new(Exit::Unknown, "notes/a: whether it happened is unknown"), false),
+            (Failure::Interrupted, false),
+            (Failure::Closed, false),
+        ] {
+            assert_eq!(failure.is_of_one_file(), expected, "{failure:?}");
+        }
+    }
+
+    #[test]
     fn the_help_names_every_exit_code() {
         use Exit::{AccessDenied, Done, Failed, Interrupted, NotFound, Unknown, Usage};
         let manual = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cli.md")).unwrap();

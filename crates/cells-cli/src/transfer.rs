@@ -38,7 +38,8 @@ pub(crate) async fn for_all<T>(
             Err(failure) => {
                 progress.suspend(|| failure.tell(json));
                 goes_on.set(goes_on.get() && failure.is_of_one_file());
-                ended.failed += 1;
+                // What was not begun has not failed.
+                ended.failed += usize::from(!matches!(failure, Failure::Interrupted));
                 ended.exit = ended.exit.and(failure.exit());
             }
         }

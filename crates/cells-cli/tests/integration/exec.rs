@@ -195,6 +195,23 @@ async fn a_command_of_which_the_end_is_not_confirmed_is_told_as_such() {
 }
 
 #[tokio::test]
+async fn an_end_that_is_confirmed_late_is_told_as_far_as_it_is_known() {
+    // The first request to stop the command does not arrive; the second one, of the confirmation, does.
+    let cancel =
+        Rule { method: Some("POST".to_owned()), ..Rule::path("/v1/processes/*", Fault::DelayRequest { ms: 600_000 }) };
+    let stage = Stage::new().await;
+    stage.proxy.set_plan(Plan::new([cancel.clone().first(1)]));
+    let over = "cells: process *-* is over; how it ended is unknown: *\n";
+    stage.check(&[(&["exec", "notes", "--run-timeout", "1", "--", "sleep", "300"], 3, "", over)]).await;
+
+    stage.proxy.set_plan(Plan::new([cancel.first(1)]));
+    let mut started = stage.start(&["exec", "notes", "--", "sh", "-c", "echo begun >&2; exec sleep 300"]);
+    started.line("begun").await;
+    started.signal(Signal::INT);
+    started.finish().await.check("stopped by Ctrl-C", 130, "", &format!("begun\n{STOPPING}"));
+}
+
+#[tokio::test]
 async fn output_that_comes_faster_than_it_can_be_fetched_is_told_to_have_gaps() {
     let stage = Stage::new().await;
     // The command has written everything before the first piece is fetched.
