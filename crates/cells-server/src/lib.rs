@@ -22,6 +22,7 @@ mod origins;
 mod principals;
 mod process_group;
 mod profiles;
+mod prompt;
 mod random;
 mod receipt_file;
 mod refusal;

@@ -23,6 +23,7 @@ use crate::harness::scripted::ScriptedPlugin;
 use crate::harness::{HarnessOptions, HarnessService, StartError};
 use crate::origins::Origins;
 use crate::process::Processes;
+use crate::prompt::PromptAcceptor;
 use crate::state_dir::{Record, StateDir};
 use crate::{
     Secret, ServeConfig, ServeError, credential, events, files, log, mcp, principals, process, profiles, random, tls,
@@ -169,9 +170,9 @@ impl Node {
         tracing::info!("listening on {endpoint}");
         let serve = async {
             match tls {
-                None => server.serve(routes.into_make_service()).await,
+                None => server.map(PromptAcceptor::new).serve(routes.into_make_service()).await,
                 Some(tls) => {
-                    let secure = |plain| RustlsAcceptor::new(tls).acceptor(plain);
+                    let secure = |plain| PromptAcceptor::new(RustlsAcceptor::new(tls).acceptor(plain));
                     server.map(secure).serve(routes.into_make_service()).await
                 }
             }

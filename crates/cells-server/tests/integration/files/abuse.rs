@@ -173,6 +173,40 @@ async fn requests_that_are_no_http_or_stop_in_the_middle_hurt_nobody() {
 }
 
 #[tokio::test]
+async fn uploads_that_hardly_move_keep_nobody_from_the_files() {
+    let node = TestNode::start().await;
+    fs::write(node.path("rw/file"), "content").unwrap();
+    // Far more than the node has workers.
+    let slow = (0..60).map(|at| {
+        let (sender, body) = futures::channel::mpsc::channel::<Result<Bytes, std::io::Error>>(1);
+        let request = create(&node, &format!("slow-{at}"), &format!("slow-{at}")).body(Body::wrap_stream(body));
+        (sender, tokio::spawn(Reply::of(request)))
+    });
+    let (mut senders, replies): (Vec<_>, Vec<_>) = slow.unzip();
+    for sender in &mut senders {
+        sender.try_send(Ok(Bytes::from_static(b"a"))).unwrap();
+    }
+    while names(&node).len() < 61 {
+        tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+    }
+    for _ in 0..3 {
+        let reads = join_all((0..20).map(|_| Reply::of(node.content("rw", "file")))).await;
+        assert!(reads.iter().all(|reply| reply.body == "content"));
+    }
+    assert_eq!(Reply::of(create(&node, "quick", "quick").body("x")).await.status, 200);
+    for sender in &mut senders {
+        while sender.try_send(Ok(Bytes::from_static(b"b"))).is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+    drop(senders);
+    for reply in join_all(replies).await {
+        assert_eq!(reply.unwrap().json()["result"]["size"], 2);
+    }
+    assert_eq!(names(&node).len(), 62);
+}
+
+#[tokio::test]
 async fn a_cancel_that_races_with_its_write_tells_the_same_outcome() {
     let node = TestNode::start().await;
     let (mut done, mut undone) = (0, 0);
