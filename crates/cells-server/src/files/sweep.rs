@@ -108,3 +108,65 @@ fn open_directory<P: rustix::path::Arg>(parent: std::os::fd::BorrowedFd<'_>, nam
 const ENTRIES_MAX: u64 = 1_000_000;
 /// Each level holds an open directory.
 const DEPTH_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+
+    use super::*;
+    use crate::files::confine::Root;
+
+    #[test]
+    fn only_what_this_node_staged_is_removed() {
+        let directory = tempfile::tempdir().unwrap();
+        let staged = |random: &str| format!("{STAGING_PREFIX}0123456789abcdef{random}");
+        let current = format!("{STAGING_PREFIX}fedcba9876543210");
+        let (file, folder) = (staged("00000000000000af"), staged("00000000000000ad"));
+        let (full, foreign) = (staged("00000000000000bd"), staged("00000000000000bf"));
+        let own = format!("{current}000000000000000f");
+        let (short, upper) = (format!("{STAGING_PREFIX}0123"), staged("00000000000000AF"));
+        for below in ["", "sub", "sub/deep"] {
+            let base = directory.path().join(below);
+            fs::create_dir_all(&base).unwrap();
+            for name in [&file, &own, &short, &upper] {
+                fs::write(base.join(name), "").unwrap();
+            }
+            for name in [&folder, &full, &foreign] {
+                fs::create_dir(base.join(name)).unwrap();
+            }
+            fs::write(base.join(&full).join("kept"), "").unwrap();
+        }
+        let outside = tempfile::tempdir().unwrap();
+        fs::write(outside.path().join(&file), "").unwrap();
+        std::os::unix::fs::symlink(outside.path(), directory.path().join("link")).unwrap();
+
+        let stop = CancellationToken::new();
+        let mut sweep = Sweep { left: ENTRIES_MAX, removed: 0, current_prefix: current, stop };
+        let root = Root::open(directory.path()).unwrap();
+        sweep.directory(open_directory(root.as_fd(), ".").unwrap()).unwrap();
+        assert_eq!(sweep.removed, 6, "a file and a folder in each of three directories");
+        for below in ["", "sub", "sub/deep"] {
+            let entries = fs::read_dir(directory.path().join(below)).unwrap();
+            let names: BTreeSet<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            for (name, stays) in [
+                (&file, false),
+                (&folder, false),
+                (&full, true),
+                (&foreign, true),
+                (&own, true),
+                (&short, true),
+                (&upper, true),
+            ] {
+                assert_eq!(names.contains(name), stays, "{below} {name}");
+            }
+        }
+        assert!(outside.path().join(&file).exists(), "links are not followed");
+
+        let mut tired = Sweep { left: 2, removed: 0, current_prefix: String::new(), stop: CancellationToken::new() };
+        assert_eq!(tired.directory(open_directory(root.as_fd(), ".").unwrap()), Err(Errno::TOOBIG));
+        tired.left = ENTRIES_MAX;
+        tired.stop.cancel();
+        assert_eq!(tired.directory(open_directory(root.as_fd(), ".").unwrap()), Err(Errno::CANCELED));
+    }
+}

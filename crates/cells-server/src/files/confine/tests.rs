@@ -128,3 +128,23 @@ fn read(root: &Root, text: &str) -> String {
     };
     read().unwrap_or_else(|errno| errno.to_string())
 }
+
+#[test]
+fn a_kind_that_the_list_of_a_directory_does_not_say_is_looked_up() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("file"), "").unwrap();
+    fs::create_dir(directory.path().join("folder")).unwrap();
+    std::os::unix::fs::symlink("folder", directory.path().join("link")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).unwrap();
+    let root = Root::open(directory.path()).unwrap();
+    for (name, expected) in [
+        ("file", FileType::RegularFile),
+        ("folder", FileType::Directory),
+        ("link", FileType::Symlink),
+        ("socket", FileType::Socket),
+        ("gone", FileType::Unknown),
+    ] {
+        assert_eq!(child_kind(root.as_fd(), name, FileType::Unknown), expected, "{name}");
+        assert_eq!(child_kind(root.as_fd(), name, FileType::Fifo), FileType::Fifo, "{name}: what is said counts");
+    }
+}
