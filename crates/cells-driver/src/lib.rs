@@ -70,6 +70,7 @@ mod credentials;
 mod discovery;
 mod dispatch;
 mod error;
+mod events;
 mod files;
 mod harness;
 mod http_transport;
@@ -87,13 +88,14 @@ pub use client::{Client, DiscoverOptions};
 pub use config::{ClientConfig, Connection, FileConnection};
 pub use credentials::{CredentialResolver, CredentialRestore, Secret};
 pub use error::{Error, Result, Retry};
+pub use events::{EventSnapshot, Subscription, TopicChange, TopicState};
 pub use files::{
     FileClient, FileCommitted, FileContent, FileMutationOptions, FileMutations, FileStorage, ReadOptions, ReadStream,
     SeqClient, StatFuture, Upload,
 };
 pub use harness::{
-    Committed, EventSnapshot, HarnessClient, HistoryOptions, ListOptions, MutationOptions, OutputLoadOptions,
-    OutputReadOptions, ReceiptView, Subscription, TopicChange, TopicState,
+    Committed, HarnessClient, HistoryOptions, ListOptions, MutationOptions, OutputLoadOptions, OutputReadOptions,
+    ReceiptView,
 };
 pub use http_transport::{HttpTransport, JsonReply};
 pub use process::{ExecOptions, OnOutput, ProcessExit, ProcessSession, ProcessSpec};

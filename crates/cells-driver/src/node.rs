@@ -13,6 +13,7 @@ use crate::client::Core;
 use crate::config::Binding;
 use crate::credentials::Secret;
 use crate::error::{Error, Result};
+use crate::events::Events;
 use crate::sources::Sources;
 use crate::sync::Lookup;
 
@@ -25,6 +26,8 @@ pub(crate) struct Node {
     pub(crate) descriptor: Lookup<Arc<CellsDescriptor>>,
     /// Epoch and profiles of its agents.
     pub(crate) profiles: Lookup<Arc<Profiles>>,
+    /// Who subscribes to what happens there.
+    pub(crate) events: Events,
     revoke: CancelHandle,
     /// Cancelled when the node says that the pinned authorization is not the current one.
     pub(crate) revoked: Cancellation,
@@ -33,7 +36,8 @@ pub(crate) struct Node {
 impl Node {
     pub(crate) fn new(binding: Binding) -> Self {
         let (revoke, revoked) = Cancellation::new();
-        Self { binding, mcp: Lookup::new(), descriptor: Lookup::new(), profiles: Lookup::new(), revoke, revoked }
+        let (mcp, descriptor, profiles) = (Lookup::new(), Lookup::new(), Lookup::new());
+        Self { binding, mcp, descriptor, profiles, events: Events::default(), revoke, revoked }
     }
 }
 

@@ -1,22 +1,27 @@
-//! One harness topic of the shared event stream: cursor, local ring, notifications (`cells-0.4.md` §2.5–2.7).
+//! One topic of the shared event stream: state, position, local ring, notifications (`cells-0.4.md` §2.5–2.7).
 
+mod harness;
+mod lifecycle;
 mod ring;
 #[cfg(test)]
 mod tests;
 
 use cells_protocol::events::{
-    EventCursor, EventsFrame, Frame, GapReason, HarnessEvent, NativeMessage, RequestsFrame, TopicError,
+    DirectoryFrame, EventCursor, Frame, HarnessEvent, NativeMessage, ProcessFrame, WatchCursor,
 };
-use cells_protocol::ids::EventEpoch;
-use cells_protocol::limits::{PRODUCTIVE_AFTER_MS, TOPIC_RETRY_FIRST_MS, TOPIC_RETRY_MAX_MS};
+use cells_protocol::process::ProcessStatus;
 
-use ring::Ring;
+use harness::HarnessTopic;
+use lifecycle::Lifecycle;
 
-/// The client side of one harness topic. `E` is the caller's error.
+/// The client side of one topic. `E` is the caller's error.
 ///
 /// The caller gives it the frames of this topic and tells it what becomes of the stream; applications look at
-/// [`EventTopic::snapshot`], which never waits. The wire delivers at least once, the cursor makes that exactly once. A
-/// position that cannot be continued is a *gap*: read the history again, then go on from the new cursor.
+/// [`EventTopic::snapshot`], which never waits.
+///
+/// A *harness* topic follows the event ring of a profile. The wire delivers at least once, the cursor makes that exactly once. A
+/// position that cannot be continued is a *gap*: read the history again, then go on from the new cursor. A *directory* topic
+/// has the newest version of a watched directory, which a fault does not take away. A *process* topic has the end of a process.
 ///
 /// ```
 /// use cells_machines::event_topic::EventTopic;
@@ -24,7 +29,7 @@ use ring::Ring;
 ///
 /// let epoch = "0".repeat(32);
 /// let frame = |name, data: String| Frame::parse(name, data.as_bytes()).unwrap();
-/// let mut topic: EventTopic<String> = EventTopic::new();
+/// let mut topic: EventTopic<String> = EventTopic::harness();
 /// topic.start_open();
 /// let open = format!(r#"{{"topic":"h1","kind":"harness","cursor":{{"after":7,"eventEpoch":"{epoch}"}}}}"#);
 /// topic.handle_frame(0, frame("open", open))?;
@@ -39,12 +44,15 @@ use ring::Ring;
 /// ```
 #[derive(Debug)]
 pub struct EventTopic<E> {
-    state: TopicState<E>,
-    cursor: Option<EventCursor>,
-    ring: Ring,
-    requests: Vec<NativeMessage>,
-    news: News,
-    retry: Retry,
+    lifecycle: Lifecycle<E>,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Harness(HarnessTopic),
+    Directory { newest: Option<DirectoryFrame>, gap: bool },
+    Process { ended: Option<ProcessStatus> },
 }
 
 /// Where a topic stands.
@@ -132,257 +140,189 @@ pub enum TopicViolation {
     /// A position that goes back, or that was skipped.
     #[error("a frame of a topic is not at the position that follows")]
     Position,
+    /// A frame of another kind of topic.
+    #[error("a frame of a topic is of another kind")]
+    Kind,
 }
 
 impl<E> EventTopic<E> {
-    /// A topic that nobody subscribes to.
-    pub fn new() -> Self {
-        Self {
-            state: TopicState::Closed,
-            cursor: None,
-            ring: Ring::default(),
-            requests: Vec::new(),
-            news: News::default(),
-            retry: Retry::default(),
-        }
+    /// A topic of the events of a profile that nobody subscribes to.
+    pub fn harness() -> Self {
+        Self { lifecycle: Lifecycle::default(), content: Content::Harness(HarnessTopic::default()) }
+    }
+
+    /// A topic of a watched directory that nobody subscribes to.
+    pub fn directory() -> Self {
+        Self { lifecycle: Lifecycle::default(), content: Content::Directory { newest: None, gap: false } }
+    }
+
+    /// A topic of the end of a process that nobody subscribes to.
+    pub fn process() -> Self {
+        Self { lifecycle: Lifecycle::default(), content: Content::Process { ended: None } }
     }
 
     /// Somebody subscribes: a closed or failed topic goes to `connecting`; any other stays as it is. A failed topic goes
     /// on from its cursor.
     pub fn start_open(&mut self) {
-        match self.state {
-            TopicState::Closed | TopicState::Failed(_) => {
-                self.retry = Retry::default();
-                self.enter(TopicState::Connecting);
-            }
-            TopicState::Connecting | TopicState::Online | TopicState::Offline(_) => {}
-        }
+        self.lifecycle.start_open();
     }
 
     /// The last subscriber left: everything known is dropped.
     pub fn start_close(&mut self) {
-        *self = Self { news: News { changed: true, ..News::default() }, ..Self::new() };
+        *self = match self.content {
+            Content::Harness(_) => Self::harness(),
+            Content::Directory { .. } => Self::directory(),
+            Content::Process { .. } => Self::process(),
+        };
+        self.lifecycle.mark_changed();
     }
 
-    /// A frame of this topic. Frames of the stream itself are ignored, and so are events before the topic is open and after
+    /// A frame of this topic. Frames of the stream itself are ignored, and so are those before the topic is open and after
     /// it failed.
     ///
     /// # Errors
     /// [`TopicViolation`] when the frame cannot follow what came before. The topic is as it was.
     pub fn handle_frame(&mut self, now_ms: u64, frame: Frame) -> Result<(), TopicViolation> {
-        let is_online = match self.state {
-            TopicState::Closed | TopicState::Failed(_) => return Ok(()),
-            TopicState::Connecting | TopicState::Offline(_) => false,
-            TopicState::Online => true,
-        };
-        match frame {
-            Frame::Open { cursor, .. } => self.handle_open(now_ms, cursor),
-            Frame::TopicError(error) => self.handle_error(now_ms, error),
-            // What follows an error, or comes before the topic is open, belongs to no position.
-            Frame::Gap { .. } | Frame::Events(_) | Frame::Requests(_) if !is_online => Ok(()),
-            Frame::Gap { cursor, reason, .. } => self.handle_gap(cursor, reason),
-            Frame::Events(frame) => self.handle_events(frame),
-            Frame::Requests(frame) => self.handle_requests(frame),
-            Frame::Ready(_) | Frame::Heartbeat | Frame::Closing(_) | Frame::Unknown => Ok(()),
+        if !self.lifecycle.is_open() {
+            return Ok(());
         }
+        match frame {
+            Frame::Open { cursor, .. } => {
+                if let Content::Harness(harness) = &mut self.content {
+                    harness.handle_open(cursor)?;
+                }
+                self.lifecycle.handle_open(now_ms);
+            }
+            Frame::TopicError(error) => self.lifecycle.handle_error(now_ms, error),
+            Frame::Ready(_) | Frame::Heartbeat | Frame::Closing(_) | Frame::Unknown => {}
+            // What follows an error, or comes before the topic is open, belongs to no position.
+            _ if !matches!(self.lifecycle.state(), TopicState::Online) => {}
+            frame => {
+                if self.content.handle_frame(frame)? {
+                    self.lifecycle.mark_changed();
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The stream broke or could not be opened; it is being established anew.
     pub fn handle_offline(&mut self, error: E) {
-        match self.state {
-            TopicState::Connecting | TopicState::Online | TopicState::Offline(_) => {
-                self.retry.at_ms = None;
-                self.enter(TopicState::Offline(TopicFailure::Stream(error)));
-            }
-            TopicState::Closed | TopicState::Failed(_) => {}
-        }
+        self.lifecycle.handle_offline(error);
     }
 
     /// The stream cannot be established for a reason that time does not heal.
     pub fn handle_failed(&mut self, error: E) {
-        match self.state {
-            TopicState::Connecting | TopicState::Online | TopicState::Offline(_) => {
-                self.retry.at_ms = None;
-                self.enter(TopicState::Failed(TopicFailure::Stream(error)));
-            }
-            TopicState::Closed | TopicState::Failed(_) => {}
-        }
+        self.lifecycle.handle_failed(error);
     }
 
     /// When a topic that the node refused for the time being is tried again.
     pub fn poll_timeout(&self) -> Option<u64> {
-        self.retry.at_ms
+        self.lifecycle.poll_timeout()
     }
 
     /// Asks for the stream to be established anew if it is time.
     pub fn handle_timeout(&mut self, now_ms: u64) {
-        if self.retry.at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
-            self.retry.at_ms = None;
-            self.retry.due = true;
-        }
+        self.lifecycle.handle_timeout(now_ms);
     }
 
     /// The next thing to do.
     pub fn poll_action(&mut self) -> Option<TopicAction> {
-        std::mem::take(&mut self.retry.due).then_some(TopicAction::Reestablish)
+        self.lifecycle.poll_action()
     }
 
     /// What changed since the last call, if anything did.
     pub fn poll_event(&mut self) -> Option<TopicEvent> {
-        let news = std::mem::take(&mut self.news);
-        let event = TopicEvent { gap: news.gap, requests_changed: news.requests_changed, cursor: self.cursor.clone() };
-        news.changed.then_some(event)
+        if !self.lifecycle.take_changed() {
+            return None;
+        }
+        Some(match &mut self.content {
+            Content::Harness(harness) => TopicEvent {
+                gap: std::mem::take(&mut harness.gap),
+                requests_changed: std::mem::take(&mut harness.requests_changed),
+                cursor: harness.cursor.clone(),
+            },
+            Content::Directory { gap, .. } => {
+                TopicEvent { gap: std::mem::take(gap), requests_changed: false, cursor: None }
+            }
+            Content::Process { .. } => TopicEvent { gap: false, requests_changed: false, cursor: None },
+        })
     }
 
     /// Where the topic stands.
     pub fn state(&self) -> &TopicState<E> {
-        &self.state
+        self.lifecycle.state()
     }
 
-    /// Where the topic goes on when the stream is established anew; `None` = from now.
+    /// Where a harness topic goes on when the stream is established anew; `None` = from now.
     pub fn cursor(&self) -> Option<&EventCursor> {
-        self.cursor.as_ref()
+        match &self.content {
+            Content::Harness(harness) => harness.cursor.as_ref(),
+            Content::Directory { .. } | Content::Process { .. } => None,
+        }
     }
 
-    /// What is known now, with the events after `since`. Without `since` there are no events and no gap.
+    /// Where a directory topic goes on when the stream is established anew; `None` = with a new watch.
+    pub fn watch_cursor(&self) -> Option<WatchCursor> {
+        let newest = self.directory_version()?;
+        Some(WatchCursor { watch_id: newest.watch_id.clone(), version: newest.version.clone() })
+    }
+
+    /// The newest version of a watched directory; `None` before the node sent one.
+    pub fn directory_version(&self) -> Option<&DirectoryFrame> {
+        match &self.content {
+            Content::Directory { newest, .. } => newest.as_ref(),
+            Content::Harness(_) | Content::Process { .. } => None,
+        }
+    }
+
+    /// How the process ended; `None` while that is not known. Once known it stays.
+    pub fn process_ended(&self) -> Option<&ProcessStatus> {
+        match &self.content {
+            Content::Process { ended } => ended.as_ref(),
+            Content::Harness(_) | Content::Directory { .. } => None,
+        }
+    }
+
+    /// What is known of a harness topic now, with the events after `since`. Without `since` there are no events and no gap.
     ///
     /// There is a gap when `since` belongs to another ring, is ahead of the position, or is before the oldest event that
     /// is kept here (1,024 events, 8 MiB).
     pub fn snapshot(&self, since: Option<&EventCursor>) -> TopicSnapshot<'_, E> {
-        let (gap, events) = match (since, &self.cursor) {
+        let state = self.state();
+        let Content::Harness(HarnessTopic { cursor, ring, requests, .. }) = &self.content else {
+            return TopicSnapshot { cursor: None, gap: since.is_some(), events: Vec::new(), requests: &[], state };
+        };
+        let (gap, events) = match (since, cursor) {
             (None, _) => (false, Vec::new()),
-            (Some(since), Some(cursor)) if self.ring.reaches(since.after) && since.is_at_or_before(cursor) => {
-                (false, self.ring.after(since.after))
+            (Some(since), Some(cursor)) if ring.reaches(since.after) && since.is_at_or_before(cursor) => {
+                (false, ring.after(since.after))
             }
             (Some(_), _) => (true, Vec::new()),
         };
-        TopicSnapshot { cursor: self.cursor.as_ref(), gap, events, requests: &self.requests, state: &self.state }
+        TopicSnapshot { cursor: cursor.as_ref(), gap, events, requests, state }
     }
+}
 
-    fn handle_open(&mut self, now_ms: u64, start: Option<EventCursor>) -> Result<(), TopicViolation> {
-        let start = start.ok_or(TopicViolation::NoCursor)?;
-        match &self.cursor {
-            // The node goes back to what is known here: the frames that follow are filtered.
-            Some(cursor) if start.is_at_or_before(cursor) => {}
-            Some(_) => self.move_to(start),
-            None => {
-                self.ring.restart(start.after);
-                self.cursor = Some(start);
+impl Content {
+    /// Takes a frame that says something new; whether it did.
+    fn handle_frame(&mut self, frame: Frame) -> Result<bool, TopicViolation> {
+        match (self, frame) {
+            (Self::Harness(harness), Frame::Gap { cursor, reason, .. }) => harness.handle_gap(cursor, reason),
+            (Self::Harness(harness), Frame::Events(frame)) => harness.handle_events(frame),
+            (Self::Harness(harness), Frame::Requests(frame)) => harness.handle_requests(frame),
+            (Self::Directory { newest, gap }, Frame::Directory(frame)) => {
+                *gap |= frame.gap;
+                let is_new = newest.as_ref() != Some(&frame);
+                *newest = Some(frame);
+                Ok(is_new)
             }
-        }
-        self.retry.at_ms = None;
-        self.retry.open_since_ms = Some(now_ms);
-        self.enter(TopicState::Online);
-        Ok(())
-    }
-
-    fn handle_gap(&mut self, to: EventCursor, reason: GapReason) -> Result<(), TopicViolation> {
-        let goes_back = self.cursor.as_ref().is_some_and(|cursor| to != *cursor && to.is_at_or_before(cursor));
-        match reason {
-            GapReason::Epoch | GapReason::Evicted if goes_back => Err(TopicViolation::Position),
-            // The position is beyond the newest event: the only reason to go back within a ring.
-            GapReason::Epoch | GapReason::Evicted | GapReason::Ahead => {
-                self.move_to(to);
-                Ok(())
+            (Self::Process { ended }, Frame::Process(ProcessFrame { process, .. })) => {
+                let is_new = ended.is_none();
+                ended.get_or_insert(process);
+                Ok(is_new)
             }
+            (Self::Harness(_) | Self::Directory { .. } | Self::Process { .. }, _) => Err(TopicViolation::Kind),
         }
-    }
-
-    fn handle_events(&mut self, frame: EventsFrame) -> Result<(), TopicViolation> {
-        let cursor = self.cursor_in(&frame.event_epoch)?;
-        if frame.to <= cursor.after {
-            return Ok(());
-        }
-        if frame.from > cursor.after {
-            self.move_to(EventCursor { after: frame.to, event_epoch: frame.event_epoch });
-            return Ok(());
-        }
-        let after = std::mem::replace(&mut cursor.after, frame.to);
-        for event in frame.events {
-            if event.seq > after {
-                self.ring.push(event);
-            }
-        }
-        self.news.changed = true;
-        Ok(())
-    }
-
-    fn handle_requests(&mut self, frame: RequestsFrame) -> Result<(), TopicViolation> {
-        let cursor = self.cursor_in(&frame.event_epoch)?;
-        if frame.at > cursor.after {
-            return Err(TopicViolation::Position);
-        }
-        // An older set than the position is stale; a newer one follows.
-        if frame.at == cursor.after && frame.requests != self.requests {
-            self.requests = frame.requests;
-            self.news.changed = true;
-            self.news.requests_changed = true;
-        }
-        Ok(())
-    }
-
-    fn handle_error(&mut self, now_ms: u64, error: TopicError) -> Result<(), TopicViolation> {
-        let failure = TopicFailure::Topic { code: error.code };
-        if error.is_final {
-            self.retry.at_ms = None;
-            self.enter(TopicState::Failed(failure));
-        } else {
-            self.retry.plan(now_ms, error.retry_after_ms);
-            self.enter(TopicState::Offline(failure));
-        }
-        Ok(())
-    }
-
-    /// The current cursor, if it belongs to `epoch`.
-    fn cursor_in(&mut self, epoch: &EventEpoch) -> Result<&mut EventCursor, TopicViolation> {
-        let cursor = self.cursor.as_mut().ok_or(TopicViolation::NoCursor)?;
-        if cursor.event_epoch == *epoch { Ok(cursor) } else { Err(TopicViolation::ForeignEpoch) }
-    }
-
-    fn move_to(&mut self, cursor: EventCursor) {
-        self.ring.restart(cursor.after);
-        self.cursor = Some(cursor);
-        self.news.changed = true;
-        self.news.gap = true;
-    }
-
-    fn enter(&mut self, state: TopicState<E>) {
-        self.state = state;
-        self.news.changed = true;
-    }
-}
-
-impl<E> Default for EventTopic<E> {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// What was not told yet.
-#[derive(Debug, Default)]
-struct News {
-    changed: bool,
-    gap: bool,
-    requests_changed: bool,
-}
-
-/// When a topic that was refused for the time being is tried again.
-#[derive(Debug, Default)]
-struct Retry {
-    n_errors: u32,
-    open_since_ms: Option<u64>,
-    at_ms: Option<u64>,
-    due: bool,
-}
-
-impl Retry {
-    fn plan(&mut self, now_ms: u64, retry_after_ms: Option<u64>) {
-        let open_for_ms = self.open_since_ms.take().map_or(0, |since_ms| now_ms.saturating_sub(since_ms));
-        if open_for_ms >= PRODUCTIVE_AFTER_MS {
-            self.n_errors = 0;
-        }
-        let delay_ms = TOPIC_RETRY_FIRST_MS.saturating_mul(1 << self.n_errors.min(16)).min(TOPIC_RETRY_MAX_MS);
-        self.n_errors = self.n_errors.saturating_add(1);
-        self.at_ms = Some(now_ms.saturating_add(delay_ms.max(retry_after_ms.unwrap_or(0).min(TOPIC_RETRY_MAX_MS))));
     }
 }

@@ -68,6 +68,11 @@ impl<T> IdMap<T> {
         self.slots[slot as usize].take()
     }
 
+    /// The numbers of the values that `is_wanted` names, in order.
+    pub fn ids_where(&self, is_wanted: impl Fn(&T) -> bool) -> Vec<u64> {
+        self.slot_of_id.keys().copied().filter(|id| self.get(*id).is_some_and(&is_wanted)).collect()
+    }
+
     /// The numbers, in order.
     #[cfg(test)]
     pub(crate) fn ids(&self) -> impl Iterator<Item = u64> {

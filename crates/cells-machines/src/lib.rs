@@ -15,6 +15,7 @@
 //! need no care.
 
 pub mod backoff;
+pub mod event_hub;
 pub mod event_topic;
 pub mod file_writes;
 pub mod id_map;

@@ -162,6 +162,8 @@ pub const TOPIC_RETRY_FIRST_MS: u64 = 2_000;
 pub const TOPIC_RETRY_MAX_MS: u64 = 60_000;
 /// A stream or topic that was open this long starts its waits anew, in milliseconds.
 pub const PRODUCTIVE_AFTER_MS: u64 = 10_000;
+/// Changes of the list of topics within this time establish the stream anew once, in milliseconds (`cells-0.4.md` §2.6).
+pub const TOPIC_CHANGE_MERGE_MS: u64 = 50;
 /// Event streams of one principal at a time.
 pub const EVENT_STREAMS_PER_PRINCIPAL: usize = 16;
 /// Event streams of one node at a time.

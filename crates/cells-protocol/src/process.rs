@@ -229,7 +229,14 @@ impl ProcessStatus {
     /// # Errors
     /// [`Malformed`] when a member is missing or wrong.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut object = Object::parse("the process status", bytes)?;
+        Self::read(&mut Object::parse("the process status", bytes)?)
+    }
+
+    /// Reads and validates a status.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
         Ok(Self {
             state: object.word("state", ProcessState::WORDS)?,
             stdout: object.string("stdout")?,

@@ -1,15 +1,13 @@
 //! The agents of one node: sessions, turns, commands, events (`harness.md` §2–6, `cells-0.4.md` §2–6).
 
 mod commands;
-mod events;
 mod mutations;
 mod output;
 mod reads;
-mod stream;
-mod topic;
 
 use std::sync::Arc;
 
+use cells_machines::event_hub::TopicKey;
 use cells_protocol::commands::{CommandCatalog, CommandResult, OutputPage, OutputRef};
 use cells_protocol::events::EventCursor;
 use cells_protocol::harness::{HistoryPage, Profiles, SessionInfo, SessionPage, TurnStarted};
@@ -17,17 +15,16 @@ use cells_protocol::ids::{CommandName, NativeId, ProfileId, WorkspaceId};
 use cells_protocol::receipts::Recovery;
 use serde_json::Value;
 
-pub use events::{EventSnapshot, Subscription, TopicChange, TopicState};
 pub use mutations::{Committed, MutationOptions};
 pub use output::{OutputLoadOptions, OutputReadOptions};
 pub use reads::{HistoryOptions, ListOptions, ReceiptView};
 
 use crate::cancellation::OperationOptions;
 use crate::error::Result;
+use crate::events::{EventSnapshot, Subscription};
 use crate::node::Link;
-use topic::Topics;
 
-/// A client of the agents of one node. Cheap to clone; clones share their event streams.
+/// A client of the agents of one node. Cheap to clone. All subscriptions to a node share one event stream.
 ///
 /// # Mutations
 /// Each mutation gets a fresh request id and is sent in one HTTP request, ever. What comes back is either [`Committed`],
@@ -63,12 +60,14 @@ pub struct HarnessClient(Arc<Harness>);
 /// What the clones share.
 struct Harness {
     link: Link,
-    topics: Topics,
+    /// Names its subscriptions.
+    owner: u64,
 }
 
 impl HarnessClient {
     pub(crate) fn new(link: Link) -> Self {
-        Self(Arc::new(Harness { link, topics: Topics::default() }))
+        let owner = link.node.events.new_owner();
+        Self(Arc::new(Harness { link, owner }))
     }
 
     /// The configured agents, and the epoch of the node's harness service. Always asks anew.
@@ -256,21 +255,23 @@ impl HarnessClient {
         output::load(&self.0.link, profile_id, reference, options).await
     }
 
-    /// Follows the events of a profile, from now on. The first subscription of a profile opens a stream, the last one that
-    /// is dropped ends it; those between share it.
+    /// Follows the events of a profile, from now on. All subscriptions to one node under one identity, whoever made them,
+    /// share one event stream, of at most 128 profiles; it ends with the last of them (`cells-0.4.md` §2). A failure shows
+    /// in [`ready`](Subscription::ready).
     pub fn subscribe(&self, profile_id: &ProfileId) -> Subscription {
-        self.0.topics.subscribe(&self.0.link, profile_id)
+        Subscription::new(&self.0.link, topic_key(profile_id), self.0.owner)
     }
 
     /// What is known of the events of a profile here and now, with those after `cursor`. Never asks the node. Without
     /// `cursor` there are no events, only the current position.
     pub fn event_snapshot(&self, profile_id: &ProfileId, cursor: Option<&EventCursor>) -> EventSnapshot {
-        self.0.topics.snapshot(profile_id, cursor)
+        self.0.link.node.events.snapshot(&topic_key(profile_id), cursor)
     }
 
-    /// Ends the event streams of this client and its clones. Turns go on, and so do calls that were made.
+    /// Ends the subscriptions of this client and its clones. Turns go on, and so do calls that were made.
     pub fn close(&self) {
-        self.0.topics.close();
+        let Link { core, node, .. } = &self.0.link;
+        node.events.close(core.host.now_ms(), self.0.owner);
     }
 }
 
@@ -278,4 +279,8 @@ impl std::fmt::Debug for HarnessClient {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "HarnessClient({})", self.0.link.node.binding.endpoint)
     }
+}
+
+fn topic_key(profile_id: &ProfileId) -> TopicKey {
+    TopicKey::Harness { profile_id: profile_id.clone(), scope: None }
 }

@@ -35,13 +35,13 @@ fn cursor(after: u64) -> EventCursor {
 }
 
 fn open(after: u64) -> String {
-    frame("open", &json!({"topic": "h1", "kind": "harness", "cursor": cursor(after)}))
+    frame("open", &json!({"topic": "t1", "kind": "harness", "cursor": cursor(after)}))
 }
 
 fn events(from: u64, to: u64) -> String {
     let events: Vec<Value> =
         (from + 1..=to).map(|seq| json!({"seq": seq, "message": {"method": format!("m/{seq}")}})).collect();
-    frame("events", &json!({"topic": "h1", "eventEpoch": RING, "from": from, "to": to, "events": events}))
+    frame("events", &json!({"topic": "t1", "eventEpoch": RING, "from": from, "to": to, "events": events}))
 }
 
 fn methods(harness: &HarnessClient, after: u64) -> Vec<String> {
@@ -65,7 +65,7 @@ fn requests(host: &FakeHost) -> Vec<FakeRequest> {
 fn events_arrive_once_and_in_order() {
     let requests_frame = frame(
         "requests",
-        &json!({"topic": "h1", "eventEpoch": RING, "at": 9, "requests": [{"id": "7", "method": "ask"}]}),
+        &json!({"topic": "t1", "eventEpoch": RING, "at": 9, "requests": [{"id": "7", "method": "ask"}]}),
     );
     let foreign = frame("open", &json!({"topic": "other", "kind": "harness"}));
     let text = [
@@ -104,13 +104,13 @@ fn events_arrive_once_and_in_order() {
     let mut body = request.json();
     let client_id = body["clientId"].take();
     assert!(client_id.as_str().is_some_and(|id| id.len() == 32), "{client_id}");
-    let topic = json!({"id": "h1", "kind": "harness", "profileId": "main", "toolDetail": "summary"});
+    let topic = json!({"id": "t1", "kind": "harness", "profileId": "main", "toolDetail": "summary"});
     assert_eq!(body, json!({"version": 1, "clientId": null, "topics": [topic]}));
 }
 
 #[test]
 fn changes_are_merged_until_they_are_taken() {
-    let gap = frame("gap", &json!({"topic": "h1", "cursor": cursor(50), "reason": "evicted"}));
+    let gap = frame("gap", &json!({"topic": "t1", "cursor": cursor(50), "reason": "evicted"}));
     let host = streams(vec![FakeReply::events([ready(), open(5), events(5, 6), gap, events(50, 51)].concat())]);
     let harness = harness(&host);
     let mut subscription = harness.subscribe(&profile());
@@ -143,7 +143,7 @@ fn a_broken_stream_goes_on_from_its_cursor() {
                     events(5, 8),
                     frame(
                         "events",
-                        &json!({"topic": "h1", "eventEpoch": "f".repeat(32), "from": 8, "to": 8, "events": []}),
+                        &json!({"topic": "t1", "eventEpoch": "f".repeat(32), "from": 8, "to": 8, "events": []}),
                     ),
                 ]
                 .concat(),
@@ -206,7 +206,7 @@ fn an_unreachable_node_is_tried_at_growing_intervals() {
 #[test]
 fn what_time_does_not_heal_fails_the_topic() {
     let status = |status: u16, code: &str| FakeReply::status(status, &json!({"code": code}));
-    let topic_error = frame("error", &json!({"topic": "h1", "code": "ENOENT", "final": true}));
+    let topic_error = frame("error", &json!({"topic": "t1", "code": "ENOENT", "final": true}));
     for (case, reply, kind, remote_code, reason) in [
         ("401", status(401, "EACCES"), ErrorKind::AccessDenied, Some("EACCES"), None),
         ("403", status(403, "EACCES"), ErrorKind::AccessDenied, Some("EACCES"), None),
@@ -273,7 +273,7 @@ fn a_new_secret_gives_a_refused_stream_one_more_attempt() {
 fn what_time_heals_is_tried_again_as_the_node_asks() {
     let refused =
         |retry_after: &str| FakeReply::status(429, &json!({"code": "EVENTS_LIMIT"})).header("retry-after", retry_after);
-    let later = frame("error", &json!({"topic": "h1", "code": "EIO", "final": false, "retryAfterMs": 5_000}));
+    let later = frame("error", &json!({"topic": "t1", "code": "EIO", "final": false, "retryAfterMs": 5_000}));
     let beat = || frame("heartbeat", &json!({"time": 1}));
     let patient = FakeReply::bytes(200, ready() + &later)
         .without_length()
@@ -313,29 +313,41 @@ fn a_node_without_event_streams_is_not_probed() {
 }
 
 #[test]
-fn subscribers_of_a_profile_share_a_stream_until_the_last_one_leaves() {
-    let host = streams(vec![FakeReply::events(ready() + &open(1)), FakeReply::events(ready() + &open(1))]);
-    let harness = harness(&host);
-    let mut first = harness.subscribe(&profile());
-    let mut second = harness.subscribe(&profile());
+fn all_subscribers_share_one_stream_until_the_last_one_leaves() {
+    let second_topic = frame("open", &json!({"topic": "t2", "kind": "harness", "cursor": cursor(4)}));
+    let host = streams(vec![
+        FakeReply::events(ready() + &open(1)),
+        FakeReply::events(ready() + &open(1) + &second_topic),
+        FakeReply::events(ready() + &second_topic),
+    ]);
+    let client = client(&host);
+    let harness = || client.harness(&connection()).unwrap();
+    let (one, two) = (harness(), harness());
+    let mut first = one.subscribe(&profile());
+    let mut second = two.subscribe(&profile());
     host.block_on(first.ready()).unwrap();
     host.block_on(second.ready()).unwrap();
     assert!(host.block_on(first.changed()).is_some() && host.block_on(second.changed()).is_some());
-    let _other = harness.subscribe(&ProfileId::new("plain").unwrap());
-    host.run_for(10);
-    assert_eq!(requests(&host).len(), 2, "one stream a profile");
-    assert_ne!(
-        requests(&host)[0].json()["clientId"],
-        requests(&host)[1].json()["clientId"],
-        "streams do not supersede each other"
-    );
+    let other = two.subscribe(&ProfileId::new("plain").unwrap());
+    host.block_on(other.ready()).unwrap();
+    let topics = |at: usize| {
+        let body = requests(&host)[at].json();
+        let topics = body["topics"].as_array().unwrap().iter();
+        topics.map(|topic| (topic["profileId"].clone(), topic["cursor"]["after"].clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(topics(1), [(json!(profile()), json!(1)), (json!("plain"), Value::Null)]);
+    assert_eq!(requests(&host)[0].json()["clientId"], requests(&host)[1].json()["clientId"]);
+    assert!(requests(&host)[0].is_aborted() && !requests(&host)[1].is_aborted(), "one stream at a time");
+
     drop(first);
     host.run_for(1_000);
-    assert!(!requests(&host)[0].is_aborted());
-    drop(second);
+    assert_eq!(requests(&host).len(), 2, "the topic has a subscriber left");
+    two.close();
+    assert!(host.block_on(second.changed()).is_none());
     host.run_for(1);
-    assert!(requests(&host)[0].is_aborted() && !requests(&host)[1].is_aborted());
-    assert_eq!(state(&harness), TopicState::Closed);
+    assert!(requests(&host)[1].is_aborted(), "nobody is left");
+    assert_eq!(state(&one), TopicState::Closed);
+    assert_eq!(requests(&host).len(), 2);
 }
 
 #[test]

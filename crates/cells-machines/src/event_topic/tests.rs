@@ -1,4 +1,5 @@
-use cells_protocol::events::Frame;
+use cells_protocol::events::EventCursor;
+use cells_protocol::ids::EventEpoch;
 use cells_protocol::limits::{EVENT_RING_MAX_BYTES, EVENT_RING_MAX_EVENTS};
 use insta::assert_snapshot;
 use proptest::prelude::*;
@@ -55,7 +56,7 @@ use Step::{Close, Failed, Look, Offline, Open, Time};
 
 /// Runs the steps and writes down what comes out of each.
 fn trace(steps: Vec<Step>) -> String {
-    let mut topic: EventTopic<&str> = EventTopic::new();
+    let mut topic: EventTopic<&str> = EventTopic::harness();
     let mut now_ms = 0;
     let mut lines = Vec::new();
     for step in steps {
@@ -336,7 +337,7 @@ proptest! {
         repeats in 1..40_usize,
         steps in proptest::collection::vec(1..4_u64, 1..10),
     ) {
-        let mut topic: EventTopic<()> = EventTopic::new();
+        let mut topic: EventTopic<()> = EventTopic::harness();
         topic.start_open();
         topic.handle_frame(0, open('a', start)).unwrap();
         // The reference keeps everything and looks from the end.

@@ -34,7 +34,10 @@ impl Topic {
     ) -> Option<Self> {
         let ring = match &request.kind {
             _ if principal.is_anonymous() => Err("EACCES"),
-            TopicKind::Other | TopicKind::Harness { scope: Some(_), .. } => Err("ECAPABILITY"),
+            TopicKind::Other
+            | TopicKind::Directory { .. }
+            | TopicKind::Process { .. }
+            | TopicKind::Harness { scope: Some(_), .. } => Err("ECAPABILITY"),
             TopicKind::Harness { profile_id, .. } if !principal.profiles().contains(profile_id) => Err("ENOENT"),
             TopicKind::Harness { profile_id, .. } => harness.ring(profile_id).ok_or("ENOENT"),
         };

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use cells_protocol::ids::TopicId;
+use cells_protocol::events::GapReason;
+use cells_protocol::ids::{EventEpoch, TopicId};
 
 use super::*;
 
@@ -163,7 +164,7 @@ proptest! {
         ops in proptest::collection::vec(op(), 1..150),
     ) {
         let mut node = Node::default();
-        let mut topic: EventTopic<()> = EventTopic::new();
+        let mut topic: EventTopic<()> = EventTopic::harness();
         let mut app = App::default();
         topic.start_open();
         let quiesce = [Op::Reconnect, Op::Pump { n: 128, overlap: 0 }, Op::Deliver { n: usize::MAX }, Op::Pull];

@@ -1,6 +1,10 @@
-//! Subscriptions to the events of a profile, and what they tell (`cells-0.4.md` §2.7).
+//! Subscriptions to the events of a node, and what they tell (`cells-0.4.md` §2.7). All subscriptions to one node under one
+//! identity share one stream.
 
-use std::sync::Arc;
+mod hub;
+mod stream;
+
+use cells_machines::event_hub::TopicKey;
 
 use cells_machines::event_topic::{EventTopic, TopicFailure, TopicState as MachineState};
 use cells_protocol::error::{ErrorKind, kind_of_tool_code};
@@ -8,9 +12,10 @@ use cells_protocol::events::{EventCursor, HarnessEvent, NativeMessage};
 use cells_protocol::ids::EventEpoch;
 use serde::{Deserialize, Serialize};
 
-use super::stream;
-use super::topic::Topic;
+pub(crate) use hub::Events;
+
 use crate::error::{Error, Result};
+use crate::node::Link;
 
 /// Whether the events of a profile arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +66,7 @@ pub struct TopicChange {
     pub cursor: Option<EventCursor>,
 }
 
-/// Keeps the events of a profile coming. Dropping it ends that; the last one of a profile ends its stream. Turns go on.
+/// Keeps the events of a profile coming. Dropping it ends that; the last one of all to a node ends the stream. Turns go on.
 ///
 /// Join history and events so: subscribe, await [`ready`](Self::ready), read the history, then take the events after the
 /// history's cursor from [`event_snapshot`](crate::HarnessClient::event_snapshot) whenever something
@@ -86,13 +91,15 @@ pub struct TopicChange {
 /// ```
 #[must_use = "dropping a subscription ends it"]
 pub struct Subscription {
-    topic: Arc<Topic>,
-    id: u64,
+    link: Link,
+    key: TopicKey,
+    /// Number of the subscription, or why there is none.
+    id: Result<u64>,
 }
 
 impl Subscription {
-    pub(super) fn new(topic: Arc<Topic>, id: u64) -> Self {
-        Self { topic, id }
+    pub(crate) fn new(link: &Link, key: TopicKey, owner: u64) -> Self {
+        Self { link: link.clone(), id: Events::join(link, key.clone(), owner), key }
     }
 
     /// Resolves when the node has accepted the topic. An interrupted stream keeps this waiting: it is connected again.
@@ -101,36 +108,44 @@ impl Subscription {
     /// Why the topic failed for good: `ECAPABILITY` with reason `NODE_UPGRADE_REQUIRED` from a node without event
     /// streams, `EACCES`, or the node's code for this topic; `ECANCELLED` when the client ends its streams.
     pub async fn ready(&self) -> Result<()> {
-        std::future::poll_fn(|context| self.topic.poll_ready(self.id, context.waker())).await
+        let id = self.id.clone()?;
+        std::future::poll_fn(|context| self.link.node.events.poll_ready(id, context.waker())).await
     }
 
     /// The next change, at once if there was one since the last call; `None` when the client has ended its streams. Changes
     /// are merged: one call may stand for many events.
     pub async fn changed(&mut self) -> Option<TopicChange> {
-        std::future::poll_fn(|context| self.topic.poll_changed(self.id, context.waker())).await
+        let id = *self.id.as_ref().ok()?;
+        std::future::poll_fn(|context| self.link.node.events.poll_changed(id, context.waker())).await
     }
 
     /// What is known of the events now, with those after `cursor`; see
     /// [`event_snapshot`](crate::HarnessClient::event_snapshot).
     pub fn snapshot(&self, cursor: Option<&EventCursor>) -> EventSnapshot {
-        self.topic.snapshot(cursor)
+        let mut snapshot = self.link.node.events.snapshot(&self.key, cursor);
+        if let Err(error) = &self.id {
+            (snapshot.state, snapshot.error) = (TopicState::Failed, Some(error.clone()));
+        }
+        snapshot
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.topic.leave(self.id);
+        if let Ok(id) = self.id {
+            self.link.node.events.leave(self.link.core.host.now_ms(), id);
+        }
     }
 }
 
 impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Subscription({})", self.topic.profile_id)
+        write!(f, "Subscription({:?})", self.key)
     }
 }
 
 /// What is known of a topic.
-pub(super) fn snapshot(machine: &EventTopic<Error>, cursor: Option<&EventCursor>) -> EventSnapshot {
+fn snapshot(machine: &EventTopic<Error>, cursor: Option<&EventCursor>) -> EventSnapshot {
     let snapshot = machine.snapshot(cursor);
     EventSnapshot {
         epoch: snapshot.cursor.map(|cursor| cursor.event_epoch.clone()),
@@ -147,7 +162,7 @@ pub(super) fn snapshot(machine: &EventTopic<Error>, cursor: Option<&EventCursor>
 }
 
 /// Without the reason.
-pub(super) fn state_of(state: &MachineState<Error>) -> TopicState {
+fn state_of(state: &MachineState<Error>) -> TopicState {
     match state {
         MachineState::Closed => TopicState::Closed,
         MachineState::Connecting => TopicState::Connecting,
@@ -158,17 +173,19 @@ pub(super) fn state_of(state: &MachineState<Error>) -> TopicState {
 }
 
 /// Why a topic is offline or failed.
-pub(super) fn error_of(failure: &TopicFailure<Error>) -> Error {
+fn error_of(failure: &TopicFailure<Error>) -> Error {
     match failure {
         TopicFailure::Stream(error) => error.clone(),
         TopicFailure::Topic { code } => {
-            let message = format!("the node refused the events of the profile with code {code}");
-            Error::new(kind_of_tool_code(code), stream::SUBSCRIBE, message).with_remote_code(code)
+            let message = format!("the node refused the topic with code {code}");
+            Error::new(kind_of_tool_code(code), SUBSCRIBE, message).with_remote_code(code)
         }
     }
 }
 
 /// The error of a subscription that its client has ended.
-pub(super) fn closed() -> Error {
-    Error::new(ErrorKind::Cancelled, stream::SUBSCRIBE, "the client has ended its event streams")
+fn closed() -> Error {
+    Error::new(ErrorKind::Cancelled, SUBSCRIBE, "the client has ended its event streams")
 }
+
+const SUBSCRIBE: &str = "subscribe";
