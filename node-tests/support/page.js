@@ -16,11 +16,13 @@ window.run = async ({ endpoint, apiKey, wasm }) => {
   const seen = { sameFunction: init === named };
   seen.early = await caught(() => createCellsDriver());
   seen.failed = await caught(() => init('/there/is/no.wasm'));
+  seen.noSource = await caught(() => init(Promise.reject(new Error('no source'))));
   seen.stillEarly = await caught(() => createCellsDriver());
   const [first, second] = [init(wasm), init()];
   seen.samePromise = first === second;
   await first;
   seen.lateFailure = await caught(() => init('/there/is/no.wasm'));
+  seen.lateRejection = await caught(() => init(Promise.reject(new Error('nobody waits for it'))));
 
   const driver = createCellsDriver();
   const restore = driver.setCredential('node', apiKey);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import { once } from 'node:events';
 import { after, before, test } from 'node:test';
+import { original } from '../support/original.js';
 import { Stage, recordingFetch, rejection } from '../support/stage.js';
 
 let stage;
@@ -12,18 +13,14 @@ after(() => stage.close());
 
 test('the first example of the original README runs as it stands', async () => {
   const owned = await Stage.start({ username: 'owner' });
-  const { createCellsDriver } = owned.module;
-  const password = owned.apiKey;
-  const adapter = createCellsDriver();
-  adapter.setCredential('workstation', password);
-  const connection = { endpoint: owned.node.endpoint, username: 'owner', credentialRef: 'workstation' };
-  const harness = adapter.harness(connection);
-  const { profiles } = await harness.profiles();
-  const sessions = await harness.list(profiles[0].id);
-  await harness.close();
-  await adapter.dispose();
+  const sessions = await original(owned.module.createCellsDriver, owned.node.endpoint, owned.apiKey);
   assert.deepEqual(sessions, { sessions: [], nextCursor: null });
   await owned.close();
+});
+
+test('in Node `init` has nothing to load, whatever it is given', async () => {
+  await stage.module.init(Promise.reject(new Error('a rejection that nobody handles would fail this test')));
+  await new Promise((resolve) => setImmediate(resolve));
 });
 
 test('an endpoint is the root of a node or its MCP address', async () => {
@@ -218,4 +215,17 @@ test('a node that is not there is an EIO of operation connect, without a status'
   assert.equal(error.operation, 'connect');
   assert.equal(error.status, undefined);
   assert.match(error.message, /ECONNREFUSED/);
+});
+
+test('neither a clock that is set back nor a counter that stood still makes what was sent seem younger', async (context) => {
+  const { mutations } = await stage.driver().fileStorage({ ...stage.connection, alias: 'home' });
+  const start = Date.now();
+  const hour = 3_600_000;
+  for (const [shift, expected] of [[-hour, start], [hour, start + hour]]) {
+    let sent;
+    context.mock.method(Date, 'now', () => start + shift);
+    await mutations.mkdir(`at ${shift}`, { onDispatch: ({ sentAtMs }) => (sent = sentAtMs) });
+    context.mock.restoreAll();
+    assert.ok(Math.abs(sent - expected) < hour / 2, `${sent - start}`);
+  }
 });

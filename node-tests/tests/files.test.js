@@ -218,7 +218,7 @@ test('wrong arguments are named, and nothing is sent', async () => {
     [async () => driver.harness({ endpoint: 7 }), /connection\.endpoint must be a string/],
     [async () => driver.harness({ endpoint: 'ftp://x', credentialRef: 'a' }), /endpoint/],
     [async () => driver.harness({ endpoint: 'http://x/?a=1', credentialRef: 'a' }), /endpoint/],
-    [async () => driver.harness({ endpoint: 'http://x' }), /credentialRef/],
+    [async () => driver.harness({ endpoint: 'http://x' }), /names no credential/],
     [async () => driver.harness({ ...stage.connection, anonymous: 'yes' }), /anonymous must be true or false/],
     [async () => driver.harness({ ...stage.connection, authorization: {} }), /authorization snapshot/],
     [async () => driver.setCredential('a', 7), /secret must be a string/],

@@ -118,7 +118,11 @@ export type FileChange =
 
 /** The members of a {@link CellsError} beside its code and message. All are optional. */
 export interface CellsErrorDetails {
-  /** What was being done, for example `stat`, `connect`, `protocol`, `credential` or `harness_turn`. */
+  /**
+   * What was being done. One name a call, in every layer: that of the tool for a call of `HarnessClient` (`turn` is
+   * `harness_turn`), else that of the method in snake case (`readStream` is `read_stream`). `connect`, `protocol` and
+   * `credential` say what failed in it: the network, the reply, the secret; the message then names the call.
+   */
   operation?: string;
   /** Mutations: what is known about the effect. */
   outcome?: Outcome;

@@ -39,7 +39,7 @@ export interface EntriesPage {
 export interface ReadOptions extends OperationOptions {
   /** First byte. Default 0. */
   offset?: number;
-  /** Number of bytes. Default: to the end. */
+  /** At most this many bytes; there are fewer where the file ends before. Default: to the end. */
   length?: number;
   /** Fail with `ECONFLICT` unless the file still has this revision. */
   ifRevision?: string;

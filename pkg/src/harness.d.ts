@@ -266,6 +266,8 @@ export interface OutputPage {
 
 /** Options of {@link HarnessClient.loadCommandOutput}. */
 export interface OutputLoadOptions extends OperationOptions {
+  /** Time budget of the whole output in milliseconds. Without it each page has the default, and all of them any time. */
+  timeoutMs?: number;
   /** `EFBIG` before reading when the output is larger. Default 8 MiB, at most 32 MiB. */
   maxBytes?: number;
   /** Told while it loads: bytes loaded, bytes in all. What it throws is printed and harms nobody. */

@@ -195,7 +195,7 @@ export interface CellsDriver {
   /** Forgets a secret. */
   clearCredential(reference: string): void;
   /** The current secret: from memory, else from the resolver, else `EACCES` with operation `credential`. */
-  resolveCredential(reference: string): Promise<string>;
+  resolveCredential(reference: string, options?: OperationOptions): Promise<string>;
   /**
    * What a node says about itself.
    *

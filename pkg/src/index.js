@@ -13,6 +13,7 @@ export { HttpTransport } from './transport.js';
 export { CellsError, init as default };
 
 export function init(source) {
+  if (loading) source?.catch?.(() => {}); // nobody waits for it
   loading ??= start(source).catch((error) => {
     loading = undefined; // so that a later call tries again
     throw error;
@@ -21,12 +22,13 @@ export function init(source) {
 }
 
 async function start(source) {
-  // This very form is what bundlers look for when they copy the file and rewrite its address.
-  const wasm = (await source) ?? new URL('./cells_driver_bg.wasm', import.meta.url);
+  let wasm;
   try {
+    // This very form is what bundlers look for when they copy the file and rewrite its address.
+    wasm = (await source) ?? new URL('./cells_driver_bg.wasm', import.meta.url);
     await load({ module_or_path: wasm });
   } catch (cause) {
-    throw new CellsError('EIO', `the driver could not be loaded from ${nameOf(wasm)}: ${cause.message}`, {
+    throw new CellsError('EIO', `the driver could not be loaded from ${nameOf(wasm)}: ${cause?.message ?? cause}`, {
       operation: 'init',
       cause,
     });

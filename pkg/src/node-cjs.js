@@ -16,7 +16,9 @@ export { HttpTransport } from './transport.js';
 export { CellsError, init as default };
 
 // There is nothing left to load; it exists so that one program suits browsers and Node.
-export async function init() {}
+export async function init(source) {
+  source?.catch?.(() => {}); // nobody waits for it
+}
 
 try {
   initSync({ module: readFileSync(join(__dirname, 'cells_driver_bg.wasm')) });

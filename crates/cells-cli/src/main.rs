@@ -18,9 +18,11 @@ mod writes;
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use crate::commands::Command;
-use crate::failure::EXIT_CODES;
+use crate::failure::{EXIT_CODES, Exit};
+use crate::text::one_line;
 
 /// A local Cells node, and a client for people at a terminal.
 #[derive(Debug, Parser)]
@@ -31,5 +33,27 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
-    Cli::parse().command.run()
+    match Cli::try_parse() {
+        Ok(cli) => cli.command.run(),
+        Err(error) if asks_for_help(error.kind()) => error.exit(),
+        Err(error) => {
+            eprintln!("cells: {}", one_line(&shortened(&error.to_string())));
+            Exit::Usage.into()
+        }
+    }
+}
+
+fn asks_for_help(kind: ErrorKind) -> bool {
+    matches!(
+        kind,
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+    )
+}
+
+/// What clap says of a wrong command line, without its repetition of the usage: the problem and the tips on one line.
+fn shortened(report: &str) -> String {
+    let report = report.strip_prefix("error: ").unwrap_or(report);
+    let parts = report.split("\n\n").take_while(|part| !part.starts_with("Usage: ") && !part.starts_with("For more "));
+    let parts: Vec<String> = parts.map(|part| part.lines().map(str::trim).collect::<Vec<_>>().join(" ")).collect();
+    parts.join("; ")
 }

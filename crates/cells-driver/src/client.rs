@@ -81,10 +81,11 @@ impl Client {
     /// The secret under `reference`: from memory, else from the resolver.
     ///
     /// # Errors
-    /// `EACCES` of operation `credential` when neither has one; `EACCES` after [`Client::dispose`].
-    pub async fn resolve_credential(&self, reference: &str) -> Result<Secret> {
-        self.core.check_open("resolve_credential")?;
-        self.core.credentials.resolve(reference).await
+    /// `EACCES` of operation `credential` when neither has one; `ETIMEDOUT` when the resolver takes too long; `EACCES` after
+    /// [`Client::dispose`].
+    pub async fn resolve_credential(&self, reference: &str, options: OperationOptions) -> Result<Secret> {
+        let budget = self.core.budget(&options);
+        budget.run("resolve_credential", self.core.credentials.resolve(reference)).await
     }
 
     /// Asks a node what it is (`cells-0.4.md` §1.1). Always asks anew, without the headers that pin a request.
@@ -193,7 +194,7 @@ impl Client {
         secret: Option<Secret>,
         options: OperationOptions,
     ) -> Result<()> {
-        let mut link = self.link(connection, "check_draft")?;
+        let mut link = self.link(connection, "exports")?;
         if let Some(secret) = secret.filter(|secret| !secret.expose().is_empty()) {
             // What the node tells this secret is not remembered for others.
             link.node = Arc::new(Node::new(link.node.binding.clone()));
@@ -349,7 +350,7 @@ mod tests {
     use crate::process::ExecOptions;
 
     /// Compiles only if every client and the futures of its calls can move between threads.
-    #[allow(dead_code)]
+    #[allow(dead_code, reason = "the compiler is the test")]
     fn clients_and_calls_are_send(
         client: &Client,
         files: &FileClient,

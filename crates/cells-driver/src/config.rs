@@ -94,7 +94,7 @@ impl Connection {
         let identity = if self.anonymous {
             Identity::Anonymous
         } else if self.credential_ref.is_empty() {
-            return Err(invalid("connection.credentialRef is empty; name a credential or set anonymous"));
+            return Err(invalid("the connection names no credential; name one or make it anonymous"));
         } else if let Some(username) = &self.username {
             if username.is_empty() || username.contains(|character: char| character == ':' || character.is_control()) {
                 return Err(invalid("connection.username is empty or holds `:` or a control character"));
@@ -174,8 +174,8 @@ mod tests {
             (Connection::anonymous("http://node"), None),
             (Connection { authorization: Some(snapshot.clone()), ..good.clone() }, None),
             (Connection { endpoint: "node".into(), ..good.clone() }, Some("must start with http")),
-            (Connection { endpoint: "http://a:b@node".into(), ..good.clone() }, Some("setCredential")),
-            (Connection::new("http://node", ""), Some("credentialRef is empty")),
+            (Connection { endpoint: "http://a:b@node".into(), ..good.clone() }, Some("must not hold a user name")),
+            (Connection::new("http://node", ""), Some("names no credential")),
             (Connection { username: Some(String::new()), ..good.clone() }, Some("username is empty")),
             (Connection { username: Some("a:b".into()), ..good.clone() }, Some("username is empty or holds `:`")),
             (Connection { username: Some("a\rb".into()), ..good }, Some("control character")),

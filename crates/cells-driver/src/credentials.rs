@@ -110,7 +110,7 @@ impl Credentials {
                 .await
                 .map_err(|error| denied(format!("the resolver has no secret for `{reference}`")).with_source(error))?,
             (None, None) => {
-                return Err(denied(format!("no secret is set for `{reference}`; call setCredential first")));
+                return Err(denied(format!("no secret is set for `{reference}`; set it first")));
             }
         };
         if secret.expose().is_empty() {

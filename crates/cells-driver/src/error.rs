@@ -194,6 +194,15 @@ impl Error {
         self.edit(|data| data.remote_code = Some(code.into()))
     }
 
+    /// The error of a call that `operation` made: it has the name of what the caller called. A name that says what failed
+    /// stays.
+    pub(crate) fn called(self, operation: &'static str) -> Self {
+        if [PROTOCOL, CONNECT, CREDENTIAL].contains(&self.operation()) {
+            return self;
+        }
+        self.edit(|data| data.operation = operation.into())
+    }
+
     pub(crate) fn with_reason(self, reason: &'static str) -> Self {
         self.edit(|data| data.reason = Some(reason))
     }

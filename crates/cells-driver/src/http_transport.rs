@@ -97,7 +97,7 @@ impl HttpTransport {
     /// As [`FileClient::read`](crate::FileClient::read).
     pub async fn content(&self, route: &str, options: ReadOptions) -> Result<FileContent> {
         let url = Box::pin(async { Ok(self.call(route, None).await?.url) });
-        files::read_from(&self.link, url, &options).await
+        files::read_from(&self.link, url, &options).await.map_err(|error| error.called(REQUEST))
     }
 
     /// Sends a write that claims an operation id: a POST of JSON to a route of an export, `v1/fs/{alias}/…`. The id and all

@@ -82,10 +82,10 @@ pub enum OutputFailure {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OutputRefused {
     /// The budget is above 32 MiB.
-    #[error("maxBytes is above {OUTPUT_MAX_BYTES}, the largest output there can be")]
+    #[error("at most {OUTPUT_MAX_BYTES} bytes can be allowed; no output is larger")]
     BudgetTooLarge,
     /// The body is larger than the budget.
-    #[error("the output has {bytes} bytes, more than the {max_bytes} allowed by maxBytes")]
+    #[error("the output has {bytes} bytes, more than the {max_bytes} allowed")]
     TooLarge {
         /// Size of the body.
         bytes: u64,

@@ -12,7 +12,7 @@ use cells_driver::{Error, ErrorKind};
 #[derive(Debug, Clone)]
 pub struct NativeHost {
     http: reqwest::Client,
-    /// The clock is read once and then counted on, so that it never goes back.
+    /// What [`Host::now_ms`] counts on from.
     started: Instant,
     started_ms: u64,
 }
@@ -46,8 +46,7 @@ impl NativeHost {
     /// A host on a client that you made, for example with a proxy or a private certificate authority. It must not follow
     /// redirects, repeat requests, keep cookies or decompress.
     pub fn with_http_client(http: reqwest::Client) -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { http, started: Instant::now(), started_ms: milliseconds(since_epoch) }
+        Self { http, started: Instant::now(), started_ms: unix_ms() }
     }
 }
 
@@ -101,8 +100,11 @@ impl Host for NativeHost {
         })
     }
 
+    /// Wall time can be set back, and an [`Instant`] may stand still while the machine sleeps: neither may make a deadline
+    /// come late, or what was sent seem younger than it is.
     fn now_ms(&self) -> u64 {
-        self.started_ms.saturating_add(milliseconds(self.started.elapsed()))
+        let counted = self.started_ms.saturating_add(milliseconds(self.started.elapsed()));
+        counted.max(unix_ms())
     }
 
     fn fill_random(&self, buffer: &mut [u8]) -> Result<(), HostError> {
@@ -155,6 +157,10 @@ fn innermost(error: &reqwest::Error) -> String {
         cause = source;
     }
     cause.to_string()
+}
+
+fn unix_ms() -> u64 {
+    milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
 }
 
 fn milliseconds(duration: Duration) -> u64 {

@@ -13,7 +13,7 @@ pub enum InvalidEndpoint {
     #[error("an endpoint must start with http:// or https://")]
     Scheme,
     /// A user name or password in the address.
-    #[error("an endpoint must not hold a user name or password; use setCredential")]
+    #[error("an endpoint must not hold a user name or password; give them apart from it")]
     UserInfo,
     /// A query or a fragment.
     #[error("an endpoint must not have a query or fragment")]

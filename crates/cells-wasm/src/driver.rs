@@ -60,7 +60,7 @@ impl CellsDriver {
     /// Keeps a secret in memory; the function that is returned puts the previous one back.
     #[wasm_bindgen(js_name = setCredential)]
     pub fn set_credential(&self, reference: &JsValue, secret: &JsValue) -> Result<Function, JsValue> {
-        const OPERATION: &str = "setCredential";
+        const OPERATION: &str = "set_credential";
         let reference = Argument { operation: OPERATION, name: "reference" }.string(reference);
         let secret = Argument { operation: OPERATION, name: "secret" }.string(secret);
         let arguments = reference.and_then(|reference| Ok((reference, secret?)));
@@ -77,19 +77,19 @@ impl CellsDriver {
     /// Forgets a secret.
     #[wasm_bindgen(js_name = clearCredential)]
     pub fn clear_credential(&self, reference: &JsValue) -> Result<(), JsValue> {
-        let reference = Argument { operation: "clearCredential", name: "reference" }.string(reference);
+        let reference = Argument { operation: "clear_credential", name: "reference" }.string(reference);
         self.client.clear_credential(&reference.map_err(|error| thrown(&error))?);
         Ok(())
     }
 
     /// The current secret.
     #[wasm_bindgen(js_name = resolveCredential)]
-    pub fn resolve_credential(&self, reference: &JsValue) -> Promise {
-        const OPERATION: &str = "resolveCredential";
-        promise(OPERATION, &JsValue::UNDEFINED, |_| {
+    pub fn resolve_credential(&self, reference: &JsValue, options: &JsValue) -> Promise {
+        const OPERATION: &str = "resolve_credential";
+        promise(OPERATION, options, |operation| {
             let reference = Argument { operation: OPERATION, name: "reference" }.string(reference)?;
             let client = self.client.clone();
-            Ok(async move { Ok(client.resolve_credential(&reference).await?.expose().into()) })
+            Ok(async move { Ok(client.resolve_credential(&reference, operation).await?.expose().into()) })
         })
     }
 

@@ -81,7 +81,7 @@ impl FileClient {
     /// Content of any size.
     #[wasm_bindgen(js_name = readStream)]
     pub fn read_stream(&self, path: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "readStream";
+        const OPERATION: &str = "read_stream";
         promise_with_signal(OPERATION, options, |operation, signal| {
             self.check_open(OPERATION)?;
             let path = Argument { operation: OPERATION, name: "path" }.string(path)?;

@@ -32,7 +32,7 @@ impl HarnessClient {
 impl HarnessClient {
     /// The configured agents, and the epoch of the node.
     pub fn profiles(&self, options: &JsValue) -> Promise {
-        promise("profiles", options, |operation| {
+        promise("harness_profiles", options, |operation| {
             let client = self.client.clone();
             Ok(async move { to_js(&client.profiles(operation).await?) })
         })
@@ -40,7 +40,7 @@ impl HarnessClient {
 
     /// One page of sessions.
     pub fn list(&self, profile_id: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "list";
+        const OPERATION: &str = "harness_sessions";
         promise(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let argument = |name| Argument { operation: OPERATION, name };
@@ -55,7 +55,7 @@ impl HarnessClient {
 
     /// One page of history.
     pub fn read(&self, profile_id: &JsValue, session_id: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "read";
+        const OPERATION: &str = "harness_session_read";
         promise(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let session_id = native(OPERATION, "sessionId", session_id)?;
@@ -68,7 +68,7 @@ impl HarnessClient {
 
     /// A session without its history.
     pub fn inspect(&self, profile_id: &JsValue, session_id: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "inspect";
+        const OPERATION: &str = "harness_session_info";
         promise(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let session_id = native(OPERATION, "sessionId", session_id)?;
@@ -78,7 +78,7 @@ impl HarnessClient {
 
     /// The slash commands of a session.
     pub fn commands(&self, profile_id: &JsValue, session_id: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "commands";
+        const OPERATION: &str = "harness_commands";
         promise(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let session_id = native(OPERATION, "sessionId", session_id)?;
@@ -88,7 +88,7 @@ impl HarnessClient {
 
     /// The receipt of a mutation.
     pub fn operation(&self, recovery: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "operation";
+        const OPERATION: &str = "harness_operation";
         promise(OPERATION, options, |operation| {
             let client = self.client.clone();
             let recovery: Recovery = Argument { operation: OPERATION, name: "recovery" }.typed(
@@ -103,7 +103,7 @@ impl HarnessClient {
     /// One page of a command's output.
     #[wasm_bindgen(js_name = readCommandOutput)]
     pub fn read_command_output(&self, profile_id: &JsValue, reference: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "readCommandOutput";
+        const OPERATION: &str = "harness_command_output";
         promise(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let reference = output_ref(OPERATION, reference)?;
@@ -132,7 +132,7 @@ impl HarnessClient {
     /// The whole output of a command.
     #[wasm_bindgen(js_name = loadCommandOutput)]
     pub fn load_command_output(&self, profile_id: &JsValue, reference: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "loadCommandOutput";
+        const OPERATION: &str = "harness_command_output";
         promise(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let reference = output_ref(OPERATION, reference)?;
@@ -163,7 +163,7 @@ impl HarnessClient {
     /// What is held locally for a profile.
     #[wasm_bindgen(js_name = eventSnapshot)]
     pub fn event_snapshot(&self, profile_id: &JsValue, cursor: &JsValue) -> Result<JsValue, JsValue> {
-        const OPERATION: &str = "eventSnapshot";
+        const OPERATION: &str = "event_snapshot";
         let snapshot = || {
             let profile_id = profile(OPERATION, profile_id)?;
             let cursor = if is_absent(cursor) {
@@ -192,7 +192,7 @@ impl HarnessClient {
 impl HarnessClient {
     /// Creates a session.
     pub fn create(&self, profile_id: &JsValue, workspace_id: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "create";
+        const OPERATION: &str = "harness_create";
         mutation(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let argument = Argument { operation: OPERATION, name: "workspaceId" };
@@ -204,7 +204,7 @@ impl HarnessClient {
 
     /// Takes control of a session.
     pub fn resume(&self, profile_id: &JsValue, session_id: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "resume";
+        const OPERATION: &str = "harness_resume";
         mutation(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let session_id = native(OPERATION, "sessionId", session_id)?;
@@ -215,7 +215,7 @@ impl HarnessClient {
 
     /// Sends a message.
     pub fn turn(&self, profile_id: &JsValue, session_id: &JsValue, text: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "turn";
+        const OPERATION: &str = "harness_turn";
         mutation(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let session_id = native(OPERATION, "sessionId", session_id)?;
@@ -233,7 +233,7 @@ impl HarnessClient {
         turn_id: &JsValue,
         options: &JsValue,
     ) -> Promise {
-        const OPERATION: &str = "interrupt";
+        const OPERATION: &str = "harness_interrupt";
         mutation(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let session_id = native(OPERATION, "sessionId", session_id)?;
@@ -251,7 +251,7 @@ impl HarnessClient {
         response: &JsValue,
         options: &JsValue,
     ) -> Promise {
-        const OPERATION: &str = "respond";
+        const OPERATION: &str = "harness_respond";
         mutation(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let argument = |name| Argument { operation: OPERATION, name };
@@ -271,7 +271,7 @@ impl HarnessClient {
         args: &JsValue,
         options: &JsValue,
     ) -> Promise {
-        const OPERATION: &str = "command";
+        const OPERATION: &str = "harness_command";
         mutation(OPERATION, options, |operation| {
             let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
             let session_id = native(OPERATION, "sessionId", session_id)?;

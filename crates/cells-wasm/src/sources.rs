@@ -14,7 +14,7 @@ use crate::storage::FileStorage;
 impl CellsDriver {
     /// Whether the node answers and accepts the credential.
     pub fn check(&self, target: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "check";
+        const OPERATION: &str = "exports";
         promise(OPERATION, options, |operation| {
             let (client, connection) = (self.client.clone(), connection(OPERATION, target)?);
             Ok(async move { client.check(&connection, operation).await.map(|()| JsValue::UNDEFINED) })
@@ -24,7 +24,7 @@ impl CellsDriver {
     /// As `check`, with a secret that is not stored.
     #[wasm_bindgen(js_name = checkDraft)]
     pub fn check_draft(&self, target: &JsValue, secret: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "checkDraft";
+        const OPERATION: &str = "exports";
         promise(OPERATION, options, |operation| {
             let (client, connection) = (self.client.clone(), connection(OPERATION, target)?);
             let secret = Argument { operation: OPERATION, name: "secret" }.optional_string(secret)?.map(Secret::new);

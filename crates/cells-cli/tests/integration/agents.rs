@@ -63,7 +63,7 @@ async fn prompts_and_what_comes_of_them() {
             (&["send", "--profile", "other", "hi"], 4, "", "cells: the node has no profile other; it has scripted\n"),
             (&["send", "--workspace", "other", "hi"], 4, "", "cells: the profile scripted has no workspace other; it has notes\n"),
             (&["send", "--session", "other", "hi"], 4, "", "cells: --session: *ENOENT*\n"),
-            (&["send", "--session", "a", "--workspace", "b", "hi"], 2, "", "error: *"),
+            (&["send", "--session", "a", "--workspace", "b", "hi"], 2, "", "cells: *--session*--workspace*\n"),
         ])
         .await;
     assert!(!stage.path("notes/never").exists());
@@ -162,7 +162,7 @@ async fn slash_commands_of_both_kinds() {
             (&["send", "--command", "plan", "run ls"], 0, "1. Ask for approval, then run `ls`.\n", &sent("")),
             (&["send", "--command", "fail", "NO_LUCK"], 1, "", &sent("cells: the command fail failed: NO_LUCK\n")),
             (&["send", "--command", "none"], 4, "", "cells: the agent has no command none; it has help, status, *\n"),
-            (&["send", "--command", "no name"], 2, "", "error: *"),
+            (&["send", "--command", "no name"], 2, "", "cells: *--command*\n"),
         ])
         .await;
 }
@@ -239,7 +239,7 @@ async fn long_output_is_kept_and_fetched_whole() {
             ),
             (&["output", epoch, "none"], 4, "", "cells: the node has no receipt of none; it may still arrive\n"),
             (&["output", &unknown, "none"], 3, "", "cells: the node no longer has the receipts of that epoch; *\n"),
-            (&["output", "0f", "none"], 2, "", "error: *64 lowercase hex digits*"),
+            (&["output", "0f", "none"], 2, "", "cells: *64 lowercase hex digits*\n"),
         ])
         .await;
 }

@@ -34,7 +34,9 @@ async fn every_shell_gets_a_script_that_names_all_verbs() {
             assert!(ran.stdout().contains(word.as_str()), "{shell}: {word}");
         }
     }
-    stage.check(&[(&["completions", "cmd"], 2, "", "error: invalid value 'cmd'*")]).await;
+    stage
+        .check(&[(&["completions", "cmd"], 2, "", "cells: invalid value 'cmd' for '<SHELL>' [possible values: *]\n")])
+        .await;
 }
 
 #[tokio::test]

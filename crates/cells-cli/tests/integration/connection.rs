@@ -67,14 +67,14 @@ async fn an_address_that_cannot_be_is_told_in_one_line() {
             ),
             (&["exports", "--url", "http://me:secret-word@node/"], 2, "", "cells: --url or CELLS_URL: *\n"),
             (&["exports", "--username", "a:b"], 2, "", "cells: --username or CELLS_USERNAME: *\n"),
-            (&["exports", "--timeout", "0"], 2, "", "error: *"),
+            (&["exports", "--timeout", "0"], 2, "", "cells: *--timeout*\n"),
             (
                 &["exports", "--url", "http://127.0.0.1:1"],
                 1,
                 "",
                 "cells: *check that the node runs, and --url or CELLS_URL (EIO)\n",
             ),
-            (&["nothing"], 2, "", "error: unrecognized subcommand 'nothing'*"),
+            (&["nothing"], 2, "", "cells: unrecognized subcommand 'nothing'*\n"),
         ])
         .await;
     let ran = stage.run(&["exports", "--url", "http://me:secret-word@node/"]).await;

@@ -74,8 +74,8 @@ async fn a_command_runs_in_a_directory_of_the_node() {
                 ),
                 (&["exec", "notes", "--cwd", "..", "--", "true"], 2, "", "cells: *\n"),
                 (&["exec", "other", "--", "true"], 5, "", "cells: the command may not use other; *(EACCES)\n"),
-                (&["exec", "notes"], 2, "", "error: *COMMAND*"),
-                (&["exec", "notes", "--run-timeout", "301", "--", "true"], 2, "", "error: *"),
+                (&["exec", "notes"], 2, "", "cells: *COMMAND*\n"),
+                (&["exec", "notes", "--run-timeout", "301", "--", "true"], 2, "", "cells: *--run-timeout*\n"),
             ])
             .await;
         let ran = stage.run(&["exec", "notes", "--json", "--", "sh", "-c", "echo out; exit 7"]).await;
@@ -130,7 +130,7 @@ async fn a_command_sees_the_mounts_that_it_is_given() {
                     "cells: *cannot be at or below /usr*\n",
                 ),
                 (&["exec", "more", "--mount", "library:/workspace", "--", "true"], 2, "", "cells: *same place*\n"),
-                (&["exec", "more", "--mount", "library", "--", "true"], 2, "", "error: *a mount is ALIAS/PATH:AT*"),
+                (&["exec", "more", "--mount", "library", "--", "true"], 2, "", "cells: *a mount is ALIAS/PATH:AT*"),
                 (
                     &["exec", "more", "--mount", "other:/other", "--", "true"],
                     5,

@@ -66,8 +66,8 @@ async fn files_as_people_see_them() {
             (&["cat", "notes/archive"], 1, "", "cells: notes/archive is not a file with content (ECAPABILITY)\n"),
             (&["cat", "notes/today.md", "-o", "no/such/folder"], 1, "", "cells: no/such/folder: *\n"),
             (&["cat", "notes/today.md", "-o", "copy"], 0, "", ""),
-            (&["cat", "notes/today.md", "--range", "9-2"], 2, "", "error: *the last byte of the range comes before*"),
-            (&["cat", "/etc/passwd"], 2, "", "error: *a path is ALIAS/PATH*"),
+            (&["cat", "notes/today.md", "--range", "9-2"], 2, "", "cells: invalid value '9-2' for '--range <A-B>': the last byte of the range comes before*\n"),
+            (&["cat", "/etc/passwd"], 2, "", "cells: invalid value '/etc/passwd' for '<ALIAS/PATH>': a path is ALIAS/PATH or ALIAS:PATH, for example notes/today.md; `cells exports` lists the aliases\n"),
         ])
         .await;
     assert_eq!(std::fs::read(stage.path("copy")).unwrap(), b"Hello, file\n");

@@ -16,7 +16,8 @@ use crate::transport::{Gather, cut_off, host_error};
 pub struct ReadOptions {
     /// The first byte. Default 0.
     pub offset: u64,
-    /// How many bytes. Default: up to the end. 0 = none, without asking the node.
+    /// At most this many bytes; there are fewer where the file ends before. Default: up to the end. 0 = none, without
+    /// asking the node.
     pub length: Option<u64>,
     /// The revision that the file must have, quotes included, as `stat` and an earlier read gave it.
     pub if_revision: Option<String>,

@@ -71,10 +71,10 @@ impl ProcessSpec {
     fn check(&self) -> Result<()> {
         let invalid = |problem: &str| Error::invalid(PROCESS, problem);
         if !is_id(&self.server_id) {
-            return Err(invalid("serverId is not one; take it from the capabilities of the node"));
+            return Err(invalid("the server id is not valid; take it from the capabilities of the node"));
         }
         if !is_id(&self.epoch) {
-            return Err(invalid("epoch is not one; take processEpoch from the capabilities of the node"));
+            return Err(invalid("the epoch is not valid; take the process epoch from the capabilities of the node"));
         }
         check_mounts(&self.mounts)
             .and_then(|()| check_working_directory(&self.cwd, &self.mounts))

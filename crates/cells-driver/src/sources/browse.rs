@@ -24,7 +24,7 @@ pub(crate) async fn browse(
     options: OperationOptions,
 ) -> Result<BrowsePage> {
     if path == "/" {
-        let exports = link.exports(&options).await?.exports;
+        let exports = link.exports(&options).await.map_err(|error| error.called(BROWSE))?.exports;
         let paths = exports.into_iter().map(|export| format!("/{}", export.alias)).collect();
         return Ok(BrowsePage { paths, next_cursor: None });
     }
@@ -35,7 +35,8 @@ pub(crate) async fn browse(
     if absolute.ends_with('/') || directory.starts_with('/') {
         return Err(invalid());
     }
-    let page = FileClient::new(link, alias).list(directory, cursor, options).await?;
+    let page = FileClient::new(link, alias).list(directory, cursor, options).await;
+    let page = page.map_err(|error| error.called(BROWSE))?;
     let directories = page.entries.into_iter().filter(|entry| entry.stat.kind == FileKind::Directory);
     let paths = directories.map(|entry| format!("{path}/{}", entry.name)).collect();
     Ok(BrowsePage { paths, next_cursor: page.next_cursor })

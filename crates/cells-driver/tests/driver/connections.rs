@@ -233,7 +233,7 @@ fn after_dispose_everything_is_refused_and_the_driving_future_ends() {
         client.files(&FileConnection::new(connection.clone(), "notes")).map(drop).unwrap_err(),
         client.harness(&connection).map(drop).unwrap_err(),
         host.block_on(client.exports(&connection, OperationOptions::default())).unwrap_err(),
-        host.block_on(client.resolve_credential("office")).unwrap_err(),
+        host.block_on(client.resolve_credential("office", OperationOptions::default())).unwrap_err(),
         host.block_on(harness.profiles(OperationOptions::default())).unwrap_err(),
         host.block_on(harness.subscribe(&profile()).ready()).unwrap_err(),
     ];

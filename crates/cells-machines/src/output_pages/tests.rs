@@ -37,10 +37,10 @@ fn the_budget_is_checked_before_anything_is_asked() {
         (
             reference_of(&body(100)),
             OUTPUT_MAX_BYTES + 1,
-            Some("maxBytes is above 33554432, the largest output there can be"),
+            Some("at most 33554432 bytes can be allowed; no output is larger"),
         ),
-        (reference_of(&body(100)), 99, Some("the output has 100 bytes, more than the 99 allowed by maxBytes")),
-        (reference_of(&body(100)), 0, Some("the output has 100 bytes, more than the 0 allowed by maxBytes")),
+        (reference_of(&body(100)), 99, Some("the output has 100 bytes, more than the 99 allowed")),
+        (reference_of(&body(100)), 0, Some("the output has 100 bytes, more than the 0 allowed")),
         (reference_of(&body(0)), 100, Some("the output reference: has a size outside 1 to 33554432 bytes")),
         (too_long, 100, Some("the output reference: has a size outside 1 to 33554432 bytes")),
     ] {

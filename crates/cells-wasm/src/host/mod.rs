@@ -49,7 +49,10 @@ impl Host for WebHost {
     }
 
     fn now_ms(&self) -> u64 {
-        Date::now() as u64
+        // Wall time can be set back, and `performance` may stand still while the machine sleeps: neither may make a deadline
+        // come late, or what was sent seem younger than it is.
+        let since_start = PERFORMANCE.with(|clock| clock.as_ref().map(|clock| clock.time_origin() + clock.now()));
+        since_start.unwrap_or(f64::NAN).max(Date::now()) as u64
     }
 
     fn fill_random(&self, buffer: &mut [u8]) -> Result<(), HostError> {
@@ -66,6 +69,14 @@ impl Host for WebHost {
 extern "C" {
     #[wasm_bindgen(catch, js_namespace = crypto, js_name = getRandomValues)]
     fn get_random_values(bytes: &Uint8Array) -> Result<JsValue, JsValue>;
+
+    type Performance;
+    #[wasm_bindgen(thread_local_v2, js_name = performance)]
+    static PERFORMANCE: Option<Performance>;
+    #[wasm_bindgen(method, getter, js_name = timeOrigin)]
+    fn time_origin(this: &Performance) -> f64;
+    #[wasm_bindgen(method)]
+    fn now(this: &Performance) -> f64;
 }
 
 /// Most bytes `crypto.getRandomValues` gives in one call.
