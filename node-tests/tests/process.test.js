@@ -54,7 +54,7 @@ for (const name of ['the local node', 'the local node without a sandbox', 'an ol
     assert.deepEqual(running.nativeShell.capabilities, { ripgrep: false, fd: false });
     const output = collected();
     const exit = await sh(running, 'printf "Grüße\\n"; printf oops >&2; exit 7', { onOutput: output.onOutput });
-    assert.deepEqual(exit, { stdout: 'Grüße\n', stderr: 'oops', code: 7, truncated: false });
+    assert.deepEqual(exit, { stdout: 'Grüße\n', stderr: 'oops', code: 7, truncated: false, hasGaps: false });
     assert.deepEqual([output.text('stdout'), output.text('stderr')], ['Grüße\n', 'oops']);
     assert.equal((await running.nativeShell.exec('true')).code, 0);
     await running.release();
@@ -122,7 +122,7 @@ test('output arrives while the command runs', async () => {
   // The command ends only after its first lines were here.
   while (output.text('stdout') !== 'early\n' || output.text('stderr') !== 'oops\n') await pause(5);
   writeFileSync(go, '');
-  assert.deepEqual(await call, { stdout: 'early\nlate\n', stderr: 'oops\n', code: 0, truncated: false });
+  assert.deepEqual(await call, { stdout: 'early\nlate\n', stderr: 'oops\n', code: 0, truncated: false, hasGaps: false });
   assert.equal(output.text('stdout'), 'early\nlate\n');
   rmSync(go);
   await running.release();
@@ -149,7 +149,7 @@ test('output of several megabytes arrives whole, and of more the newest 8 MiB', 
   const lines = 'awk \'BEGIN { for (n = 0; n < COUNT; n++) printf "%015d\\n", n }\'';
   const whole = await sh(running, lines.replace('COUNT', '200000'), { onOutput: output.onOutput });
   assert.equal(whole.stdout.length, 200_000 * 16);
-  assert.equal(whole.truncated, false);
+  assert.deepEqual([whole.truncated, whole.hasGaps], [false, false]);
   assert.equal(output.text('stdout'), whole.stdout);
 
   const newest = await sh(running, lines.replace('COUNT', '1000000'));

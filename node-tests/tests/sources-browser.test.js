@@ -45,7 +45,7 @@ test('output arrives in a page while the command runs', async () => {
     { given: AT },
   );
   const stdout = 'früh\nlate\n';
-  assert.deepEqual(seen, { exit: { stdout, stderr: '', code: 5, truncated: false }, text: stdout });
+  assert.deepEqual(seen, { exit: { stdout, stderr: '', code: 5, truncated: false, hasGaps: false }, text: stdout });
 });
 
 for (const node of ['the local node', 'an old node']) {

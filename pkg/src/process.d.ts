@@ -56,6 +56,8 @@ export interface ProcessExit {
   code: number | null;
   /** Older output is missing, because there was more than 8 MiB. */
   truncated: boolean;
+  /** Pieces of what `onOutput` was told are missing: the command wrote more than 8 MiB faster than it could be fetched. */
+  hasGaps: boolean;
 }
 
 /** A shell whose commands run on a node. */

@@ -54,6 +54,7 @@ impl ProcessSession {
                 set("stderr", &exit.stderr.into());
                 set("code", &exit.code.map_or(JsValue::NULL, |code| JsValue::from_f64(code as f64)));
                 set("truncated", &exit.truncated.into());
+                set("hasGaps", &exit.has_gaps.into());
                 Ok(result.into())
             })
         })
