@@ -16,7 +16,10 @@ before(async () => {
 });
 after(() => stage.close());
 
-const TYPED = ['index', 'authorization', 'error', 'files', 'harness', 'process', 'seq', 'sources', 'storage', 'transport'];
+const TYPED = [
+  ...['index', 'authorization', 'error', 'files', 'process', 'seq', 'sources', 'storage', 'transport'],
+  ...['harness', 'harness-commands', 'harness-events', 'harness-history', 'harness-options', 'harness-sessions'],
+];
 const SHARED = ['content', 'driver', 'error', 'file-system', 'harness', 'process', 'provider', 'seq', 'setup', 'stat', 'storage', 'transport', 'upload'];
 
 test('the tarball holds dist, README and licences, one wasm, and nothing else', async () => {
