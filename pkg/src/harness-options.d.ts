@@ -17,6 +17,40 @@ export interface MutationOptions extends OperationOptions {
   onDispatch?: (recovery: Recovery) => void;
 }
 
+/** Options of `HarnessClient.list`. */
+export interface ListOptions extends OperationOptions {
+  /** `nextCursor` of the page before. */
+  cursor?: string;
+  /** The archived sessions; default: the others. */
+  archived?: boolean;
+  /** Most sessions on the page, 1 to 100. Default: what the node thinks fit. */
+  limit?: number;
+}
+
+/** Options of `HarnessClient.turn`. */
+export interface TurnOptions extends MutationOptions {
+  /**
+   * At most 5, with 512 KiB of content in all, of kinds that the profile takes. One that breaks a rule is `EINVAL`, one
+   * that the profile does not take `ECAPABILITY`; nothing is sent then.
+   */
+  attachments?: HarnessAttachment[];
+}
+
+/** Text or a picture that is sent with a turn. */
+export interface HarnessAttachment {
+  /** What it is. */
+  kind: 'text' | 'image';
+  /** What the agent calls it: 1 to 256 bytes without control characters, `/` and `\\`. */
+  name: string;
+  /**
+   * Text of at most 64 KiB without control characters but tab and line ends, or an image of at most 256 KiB as
+   * `data:<mimeType>;base64,<padded base64>`.
+   */
+  content: string;
+  /** Type of an image: `image/png`, `image/jpeg` or `image/webp`. */
+  mimeType?: string;
+}
+
 /** A mutation that was committed also tells its identity. */
 export interface Committed {
   /** The receipt's identity, for `HarnessClient.operation`. */

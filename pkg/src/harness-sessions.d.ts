@@ -116,6 +116,12 @@ export interface SessionInfo {
   session: Session;
 }
 
+/** What a deletion removed. */
+export interface SessionsDeleted {
+  /** The session that was to be deleted, and those that descend from it; at most 16401, in any order. */
+  deletedSessionIds: string[];
+}
+
 /** The turn that a message started. */
 export interface TurnStarted {
   /** Native identity of the turn. */

@@ -10,8 +10,8 @@ import type {
 } from './harness-commands.js';
 import type { EventCursor, EventSnapshot, NativeResponse, Subscription, TopicNotification } from './harness-events.js';
 import type { HistoryPage } from './harness-history.js';
-import type { Committed, MutationOptions, OperationOptions, Receipt } from './harness-options.js';
-import type { Profiles, Session, SessionInfo, SessionPage, TurnStarted } from './harness-sessions.js';
+import type { Committed, ListOptions, MutationOptions, OperationOptions, Receipt, TurnOptions } from './harness-options.js';
+import type { Profiles, Session, SessionInfo, SessionPage, SessionsDeleted, TurnStarted } from './harness-sessions.js';
 
 export { CellsError } from './error.js';
 export type { Recovery } from './error.js';
@@ -24,14 +24,14 @@ export type * from './harness-sessions.js';
 /**
  * Agent sessions of a node. Made by `CellsDriver.harness`.
  *
- * Mutations (`create`, `resume`, `turn`, `interrupt`, `respond`, `command`) are sent once and never again: when their
+ * Mutations (`create`, `resume`, `fork`, `rename`, `archive`, `delete`, `turn`, `interrupt`, `respond`, `command`) are sent once and never again: when their
  * reply is lost, they fail with `outcome: 'unknown'` and a `recovery`. Cancelling one stops the waiting, not the mutation.
  */
 export interface HarnessClient {
   /** The configured agents, and the epoch of the node. */
   profiles(options?: OperationOptions): Promise<Profiles>;
   /** One page of sessions, most recently updated first. */
-  list(profileId: string, options?: OperationOptions & { cursor?: string; archived?: boolean }): Promise<SessionPage>;
+  list(profileId: string, options?: ListOptions): Promise<SessionPage>;
   /** One page of a session's history, the latest first. Tool output is left out. */
   read(profileId: string, sessionId: string, options?: OperationOptions & { cursor?: string }): Promise<HistoryPage>;
   /** A session without its history. */
@@ -40,8 +40,27 @@ export interface HarnessClient {
   create(profileId: string, workspaceId: string, options?: MutationOptions): Promise<SessionInfo & Committed>;
   /** Takes control of an existing session. */
   resume(profileId: string, sessionId: string, options?: MutationOptions): Promise<SessionInfo & Committed>;
-  /** Sends a message of at most 131072 bytes. Resolves when the turn has started; events tell the rest. */
-  turn(profileId: string, sessionId: string, text: string, options?: MutationOptions): Promise<TurnStarted & Committed>;
+  /**
+   * Makes a session with the history of another one, controlled by this node. `name` is that of the branch, 1 to 256
+   * characters without control characters. `ECAPABILITY`, and nothing is sent, when the profile forks nothing.
+   */
+  fork(profileId: string, sessionId: string, name?: string | null, options?: MutationOptions): Promise<SessionInfo & Committed>;
+  /** Names a session: 1 to 512 bytes without control characters. Needs no control of it. */
+  rename(profileId: string, sessionId: string, name: string, options?: MutationOptions): Promise<SessionInfo & Committed>;
+  /**
+   * Puts a session into the archive (`true`), which releases it, or takes it out again (`false`), which neither resumes it
+   * nor sends anything. See {@link harnessArchiveAllowed}.
+   */
+  archive(
+    profileId: string,
+    sessionId: string,
+    archived: boolean,
+    options?: MutationOptions,
+  ): Promise<SessionInfo & Committed>;
+  /** Deletes a session and what descends from it, for good. The files it worked on stay. */
+  delete(profileId: string, sessionId: string, options?: MutationOptions): Promise<SessionsDeleted & Committed>;
+  /** Sends a message of 1 to 131072 bytes. Resolves when the turn has started; events tell the rest. */
+  turn(profileId: string, sessionId: string, text: string, options?: TurnOptions): Promise<TurnStarted & Committed>;
   /** Asks a turn to stop. Resolves when the node took the request; the event `turn/completed` tells the end. */
   interrupt(profileId: string, sessionId: string, turnId: string, options?: MutationOptions): Promise<Committed>;
   /** Answers an approval or a question. `nativeRequestId` is the `id` of the request. */

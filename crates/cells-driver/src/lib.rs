@@ -95,7 +95,7 @@ pub use files::{
 };
 pub use harness::{
     Committed, HarnessClient, HistoryOptions, ListOptions, MutationOptions, OutputLoadOptions, OutputReadOptions,
-    ReceiptView,
+    ReceiptView, TurnOptions,
 };
 pub use http_transport::{HttpTransport, JsonReply};
 pub use process::{ExecOptions, OnOutput, ProcessExit, ProcessSession, ProcessSpec};
@@ -115,8 +115,8 @@ pub use cells_protocol::file_receipts::FileReceipt;
 pub use cells_protocol::file_recovery::{FileChange, FileRecovery};
 pub use cells_protocol::files::{EntriesPage, FileEntry, FileKind, FileStat};
 pub use cells_protocol::harness::{
-    AttachmentKind, HarnessCapabilities, HistoryPage, Profile, Profiles, Session, SessionInfo, SessionPage, Turn,
-    TurnResult, TurnStarted, Workspace,
+    AttachmentKind, HarnessAttachment, HarnessCapabilities, HistoryPage, Profile, Profiles, Session, SessionInfo,
+    SessionPage, SessionsDeleted, Turn, TurnResult, TurnStarted, Workspace, check_attachments, harness_archive_allowed,
 };
 pub use cells_protocol::ids::{
     Alias, CommandName, Epoch, EventEpoch, InvalidId, NativeId, OperationId, PrincipalId, ProfileId, ProjectId,

@@ -110,6 +110,26 @@ pub const ARGUMENT_MAX_BYTES: usize = 131_072;
 /// Longest prompt and longest command arguments.
 pub const PROMPT_MAX_BYTES: usize = 131_072;
 
+/// Attachments of one turn.
+pub const ATTACHMENTS_MAX: usize = 5;
+/// Content of all attachments of one turn, as it is sent.
+pub const ATTACHMENTS_MAX_BYTES: usize = 512 * 1024;
+/// Longest name of an attachment.
+pub const ATTACHMENT_NAME_MAX_BYTES: usize = 256;
+/// Largest text attachment.
+pub const ATTACHMENT_TEXT_MAX_BYTES: usize = 64 * 1024;
+/// Largest image attachment, before base64.
+pub const ATTACHMENT_IMAGE_MAX_BYTES: usize = 256 * 1024;
+
+/// Longest name of a session, trimmed.
+pub const SESSION_NAME_MAX_BYTES: usize = 512;
+/// Longest name of a fork, trimmed, in characters.
+pub const FORK_NAME_MAX_CHARS: usize = 256;
+/// Sessions that one deletion removes: a session and what descends from it.
+pub const DELETED_SESSIONS_MAX: usize = 16_401;
+/// Sessions on one page of a list.
+pub const SESSIONS_PAGE_MAX: u64 = 100;
+
 /// Items on one history page.
 pub const HISTORY_PAGE_MAX_ITEMS: usize = 100;
 /// Serialised bytes of the items on one history page.

@@ -33,7 +33,12 @@ impl Argument {
 
     /// `true` or `false`; nothing is `false`.
     pub(crate) fn flag(&self, value: &JsValue) -> Result<bool> {
-        if is_absent(value) { Ok(false) } else { value.as_bool().ok_or_else(|| self.must_be("true or false")) }
+        if is_absent(value) { Ok(false) } else { self.boolean(value) }
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn boolean(&self, value: &JsValue) -> Result<bool> {
+        value.as_bool().ok_or_else(|| self.must_be("true or false"))
     }
 
     /// An integer from 0 to 2^53 − 1, or nothing.

@@ -4,6 +4,8 @@ mod commands;
 mod live;
 mod mutations;
 mod reads;
+mod sessions;
+mod turns;
 
 use cells_driver::{Committed, MutationOptions, NativeId, OperationOptions, ProfileId, Result};
 use js_sys::{Object, Reflect};

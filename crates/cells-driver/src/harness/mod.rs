@@ -1,9 +1,12 @@
 //! The agents of one node: sessions, turns, commands, events (`harness.md` §2–6, `cells-0.4.md` §2–6).
 
 mod commands;
+mod feature;
 mod mutations;
 mod output;
 mod reads;
+mod sessions;
+mod turns;
 
 use std::sync::Arc;
 
@@ -18,6 +21,7 @@ use serde_json::Value;
 pub use mutations::{Committed, MutationOptions};
 pub use output::{OutputLoadOptions, OutputReadOptions};
 pub use reads::{HistoryOptions, ListOptions, ReceiptView};
+pub use turns::TurnOptions;
 
 use crate::cancellation::OperationOptions;
 use crate::error::Result;
@@ -139,18 +143,20 @@ impl HarnessClient {
         mutations::resume(&self.0.link, profile_id, session_id, options).await
     }
 
-    /// Starts a turn with the prompt `text`, 1 to 131,072 bytes. What the agent does with it comes as events.
+    /// Starts a turn with the prompt `text`, 1 to 131,072 bytes. What the agent does with it comes as events. `options` are
+    /// [`TurnOptions`], or [`MutationOptions`] for a turn that carries nothing else.
     ///
     /// # Errors
-    /// See [`HarnessClient`]; `EINVAL`, `not-started`, for a prompt out of bounds.
+    /// See [`HarnessClient`]; `EINVAL`, `not-started`, for a prompt or attachments out of bounds; `ECAPABILITY`,
+    /// `not-started`, for attachments that the profile does not take.
     pub async fn turn(
         &self,
         profile_id: &ProfileId,
         session_id: &NativeId,
         text: &str,
-        options: MutationOptions,
+        options: impl Into<TurnOptions>,
     ) -> Result<Committed<TurnStarted>> {
-        mutations::turn(&self.0.link, profile_id, session_id, text, options).await
+        turns::turn(&self.0.link, profile_id, session_id, text, options.into()).await
     }
 
     /// Interrupts the turn `turn_id`. Committed means that the agent was told; the turn ends with an event. Does not wait

@@ -2,14 +2,14 @@
 
 use cells_machines::receipts::{CallVerdict, Observation, classify_call};
 use cells_protocol::error::{EPOCH_CHANGED, ErrorKind, Outcome, kind_of_tool_code};
-use cells_protocol::harness::{SessionInfo, TurnStarted};
+use cells_protocol::harness::SessionInfo;
 use cells_protocol::ids::{NativeId, ProfileId, RequestId, WorkspaceId};
 use cells_protocol::json::{Json, Malformed, object};
-use cells_protocol::limits::PROMPT_MAX_BYTES;
 use cells_protocol::receipts::{Receipt, Recovery};
 use futures::channel::oneshot;
 use serde_json::Value;
 
+use super::feature::Feature;
 use super::reads::{RECEIPT, known_profiles};
 use crate::budget::Budget;
 use crate::cancellation::OperationOptions;
@@ -85,24 +85,6 @@ pub(super) async fn resume(
     mutate(link, "harness_resume", profile_id, Ok(arguments), options).await?.decode("harness_resume", session)
 }
 
-pub(super) async fn turn(
-    link: &Link,
-    profile_id: &ProfileId,
-    session_id: &NativeId,
-    text: &str,
-    options: MutationOptions,
-) -> Result<Committed<TurnStarted>> {
-    const TURN: &str = "harness_turn";
-    let arguments = if text.is_empty() || text.len() > PROMPT_MAX_BYTES {
-        Err(Error::invalid(TURN, format!("the prompt is empty or longer than {PROMPT_MAX_BYTES} bytes")))
-    } else {
-        Ok(object(vec![("sessionId", session_id.as_str().into()), ("prompt", text.into())]))
-    };
-    let started =
-        |result: &Value, _: &Recovery| TurnStarted::read(&mut Json::of(result).object("the result of the turn")?);
-    mutate(link, TURN, profile_id, arguments, options).await?.decode(TURN, started)
-}
-
 pub(super) async fn interrupt(
     link: &Link,
     profile_id: &ProfileId,
@@ -144,6 +126,23 @@ pub(super) async fn mutate(
 ) -> Result<Committed<Value>> {
     let budget = link.core.budget(&options.operation);
     mutate_within(link, tool, profile_id, arguments, options.on_dispatch, &budget).await
+}
+
+/// As [`mutate`], when the profile announces `feature`; else nothing is sent.
+pub(super) async fn mutate_offered(
+    link: &Link,
+    tool: &'static str,
+    profile_id: &ProfileId,
+    feature: Feature,
+    arguments: Result<Value>,
+    options: MutationOptions,
+) -> Result<Committed<Value>> {
+    let not_started = |error: Error| error.with_outcome(Outcome::NotStarted);
+    link.check_open(tool).map_err(not_started)?;
+    let arguments = arguments.map_err(not_started)?;
+    let budget = link.core.budget(&options.operation);
+    feature.check(link, tool, profile_id, &budget).await.map_err(not_started)?;
+    mutate_within(link, tool, profile_id, Ok(arguments), options.on_dispatch, &budget).await
 }
 
 /// As [`mutate`], within a budget that has begun.
@@ -261,7 +260,7 @@ fn with_identity(mut arguments: Value, recovery: &Recovery) -> Value {
     arguments
 }
 
-fn session(result: &Value, _: &Recovery) -> Result<SessionInfo, Malformed> {
+pub(super) fn session(result: &Value, _: &Recovery) -> Result<SessionInfo, Malformed> {
     SessionInfo::read(&mut Json::of(result).object("the session of the result")?)
 }
 

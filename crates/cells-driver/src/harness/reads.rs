@@ -6,6 +6,7 @@ use cells_protocol::error::{ErrorKind, Outcome};
 use cells_protocol::harness::{HistoryPage, Profile, Profiles, SessionInfo, SessionPage};
 use cells_protocol::ids::{Epoch, NativeId, ProfileId, RequestId};
 use cells_protocol::json::object;
+use cells_protocol::limits::SESSIONS_PAGE_MAX;
 use cells_protocol::receipts::{Receipt, Recovery};
 use serde::Serialize;
 use serde_json::Value;
@@ -21,6 +22,8 @@ pub struct ListOptions {
     pub cursor: Option<String>,
     /// The archived sessions; default: the others.
     pub archived: bool,
+    /// Most sessions on the page, 1 to 100. Default: what the node thinks fit, 25 or 100.
+    pub limit: Option<u64>,
     /// Budget and cancellation.
     pub operation: OperationOptions,
 }
@@ -85,7 +88,14 @@ pub(super) fn not_offered(operation: &'static str, profile_id: &ProfileId, featu
 }
 
 pub(super) async fn list(link: &Link, profile_id: &ProfileId, options: ListOptions) -> Result<SessionPage> {
+    const LIST: &str = "harness_sessions";
     let mut arguments = object(vec![("profileId", profile_id.as_str().into())]);
+    if let Some(limit) = options.limit {
+        if !(1..=SESSIONS_PAGE_MAX).contains(&limit) {
+            return Err(Error::invalid(LIST, format!("limit is outside 1 to {SESSIONS_PAGE_MAX} sessions")));
+        }
+        arguments["limit"] = limit.into();
+    }
     if options.archived {
         arguments["archived"] = true.into();
     }
@@ -93,7 +103,7 @@ pub(super) async fn list(link: &Link, profile_id: &ProfileId, options: ListOptio
         arguments["cursor"] = cursor.into();
     }
     let budget = link.core.budget(&options.operation);
-    link.read_tool("harness_sessions", arguments, &budget, "the list of sessions", SessionPage::read).await
+    link.read_tool(LIST, arguments, &budget, "the list of sessions", SessionPage::read).await
 }
 
 pub(super) async fn read(

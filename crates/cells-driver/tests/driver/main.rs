@@ -19,6 +19,7 @@ mod process;
 mod read;
 mod read_stream;
 mod seq;
+mod sessions;
 mod settle;
 mod sources;
 mod stat;

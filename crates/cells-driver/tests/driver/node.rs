@@ -103,8 +103,11 @@ pub(crate) fn document() -> Value {
 }
 
 pub(crate) fn profiles() -> Value {
-    let capabilities =
-        json!({"history": true, "create": true, "resume": true, "slashCommands": true, "commandOutputs": true});
+    let capabilities = json!({
+        "history": true, "create": true, "resume": true, "fork": true, "search": true, "rename": true, "archive": true,
+        "unarchive": true, "delete": true, "slashCommands": true, "commandOutputs": true, "sessionDigest": true,
+        "attachments": ["text", "image"],
+    });
     let profile =
         json!({"id": "main", "kind": "scripted", "workspaces": [{"id": "demo"}], "capabilities": capabilities});
     let plain = json!({"id": "plain", "kind": "scripted", "workspaces": [{"id": "demo"}], "capabilities": {}});

@@ -138,14 +138,22 @@ pub enum AttachmentKind {
     Image,
 }
 
+impl AttachmentKind {
+    pub(super) const WORDS: &'static [(&'static str, Self)] = &[("text", Self::Text), ("image", Self::Image)];
+
+    /// The string form: `text` or `image`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Image => "image",
+        }
+    }
+}
+
 fn attachment_kinds(kinds: Option<Json<'_>>) -> Vec<AttachmentKind> {
     let Some(Json::Array(kinds)) = kinds else { return Vec::new() };
-    let known = |kind: &Json<'_>| match kind.as_str() {
-        Some("text") => Some(AttachmentKind::Text),
-        Some("image") => Some(AttachmentKind::Image),
-        Some(_) | None => None,
-    };
-    kinds.iter().filter_map(known).collect()
+    let known = |kind: &Json<'_>| AttachmentKind::WORDS.iter().find(|(word, _)| kind.as_str() == Some(word));
+    kinds.iter().filter_map(known).map(|(_, kind)| *kind).collect()
 }
 
 json::deserialize_by_read!(Profiles);

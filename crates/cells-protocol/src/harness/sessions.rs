@@ -82,6 +82,19 @@ impl Session {
     }
 }
 
+/// Whether a session can be archived now, as far as it tells itself (`cells-0.4.md` §3.5). The program adds: a writable view,
+/// the profile's capability, a live connection. The node checks again.
+pub fn harness_archive_allowed(session: &Session) -> bool {
+    let not_loaded = session.status.as_deref() == Some("notLoaded");
+    if session.archived
+        || session.active_turn_id.is_some()
+        || !(not_loaded || session.status.as_deref() == Some("idle"))
+    {
+        return false;
+    }
+    session.archive_allowed.unwrap_or(not_loaded || session.owned == Some(true))
+}
+
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -34,18 +34,6 @@ impl HarnessClient {
         })
     }
 
-    /// Sends a message.
-    pub fn turn(&self, profile_id: &JsValue, session_id: &JsValue, text: &JsValue, options: &JsValue) -> Promise {
-        const OPERATION: &str = "harness_turn";
-        mutation(OPERATION, options, |operation| {
-            let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
-            let session_id = native(OPERATION, "sessionId", session_id)?;
-            let text = Argument { operation: OPERATION, name: "text" }.string(text)?;
-            let options = mutation_options(OPERATION, options, operation)?;
-            Ok(async move { committed(&client.turn(&profile_id, &session_id, &text, options).await?) })
-        })
-    }
-
     /// Asks a turn to stop.
     pub fn interrupt(
         &self,

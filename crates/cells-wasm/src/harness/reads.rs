@@ -28,6 +28,7 @@ impl HarnessClient {
             let options = ListOptions {
                 cursor: argument("cursor").optional_string(&member(options, "cursor"))?,
                 archived: argument("archived").flag(&member(options, "archived"))?,
+                limit: argument("limit").optional_integer(&member(options, "limit"))?,
                 operation,
             };
             Ok(async move { to_js(&client.list(&profile_id, options).await?) })
