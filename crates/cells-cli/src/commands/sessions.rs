@@ -31,7 +31,12 @@ impl Sessions {
         let mut sessions: Vec<Session> = Vec::new();
         let mut cursor: Option<String> = None;
         let complete = loop {
-            let options = ListOptions { cursor: cursor.clone(), archived: self.archived, operation: node.options() };
+            let options = ListOptions {
+                cursor: cursor.clone(),
+                archived: self.archived,
+                operation: node.options(),
+                ..ListOptions::default()
+            };
             let page = harness.list(&profile.id, options).await?;
             sessions.extend(page.sessions);
             match page.next_cursor {
