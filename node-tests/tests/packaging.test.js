@@ -18,7 +18,7 @@ after(() => stage.close());
 
 const TYPED = [
   ...['index', 'authorization', 'error', 'files', 'process', 'seq', 'sources', 'storage', 'transport'],
-  ...['harness', 'harness-commands', 'harness-events', 'harness-history', 'harness-options', 'harness-sessions'],
+  ...['harness', 'harness-commands', 'harness-events', 'harness-history', 'harness-options', 'harness-search', 'harness-sessions'],
 ];
 const SHARED = ['content', 'driver', 'error', 'file-system', 'harness', 'process', 'provider', 'seq', 'setup', 'stat', 'storage', 'transport', 'upload'];
 
@@ -67,7 +67,7 @@ test('ESM and CommonJS share one instance and one of each class, in every entry'
       }));`,
   });
   const classes = ['CellsError', 'HttpFSBackend', 'HttpProcessSession', 'HttpSeqClient', 'HttpTransport'];
-  const functions = ['createCellsDriver', 'createHttpSourceProvider', 'default', 'harnessArchiveAllowed', 'init', 'openHttpFileSource'];
+  const functions = ['conversationBranches', 'createCellsDriver', 'createHttpSourceProvider', 'default', 'harnessArchiveAllowed', 'init', 'openHttpFileSource'];
   const names = [...classes, ...functions];
   assert.deepEqual(await project.node('both.mjs'), { same: true, names, esm: names, error: true, drivers: true });
 });

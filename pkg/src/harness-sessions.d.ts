@@ -68,7 +68,7 @@ export interface HarnessCapabilities {
 export interface Session {
   /** Native identity. */
   id: string;
-  /** May be empty. */
+  /** The title, else the native name, else how the first message begins; may be empty. */
   title: string;
   /** Working directory as the agent names it. */
   cwd: string | null;
@@ -76,7 +76,7 @@ export interface Session {
   status: string | null;
   /** The native status object. */
   statusDetails?: unknown;
-  /** Creation. */
+  /** Creation, by the node or else by the agent. */
   createdAt: number | null;
   /** Last change. */
   updatedAt: number | null;
@@ -98,8 +98,12 @@ export interface Session {
   parentSessionId?: string;
   /** Name of the branch, for forked sessions. */
   branchName?: string;
+  /** Can be forked, as far as the place it works in tells. */
+  forkable?: boolean;
   /** Version of the native history; compare for equality only. */
   historyRevision?: string;
+  /** What the agent itself says of the session, as it says it. */
+  native?: Record<string, unknown>;
 }
 
 /** One page of sessions. */

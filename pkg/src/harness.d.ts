@@ -11,6 +11,7 @@ import type {
 import type { EventCursor, EventSnapshot, NativeResponse, Subscription, TopicNotification } from './harness-events.js';
 import type { HistoryPage } from './harness-history.js';
 import type { Committed, ListOptions, MutationOptions, OperationOptions, Receipt, TurnOptions } from './harness-options.js';
+import type { DigestOptions, DigestPage, HarnessSearchQuery, HarnessSearchResult } from './harness-search.js';
 import type { Profiles, Session, SessionInfo, SessionPage, SessionsDeleted, TurnStarted } from './harness-sessions.js';
 
 export { CellsError } from './error.js';
@@ -19,6 +20,7 @@ export type * from './harness-commands.js';
 export type * from './harness-events.js';
 export type * from './harness-history.js';
 export type * from './harness-options.js';
+export type * from './harness-search.js';
 export type * from './harness-sessions.js';
 
 /**
@@ -36,6 +38,20 @@ export interface HarnessClient {
   read(profileId: string, sessionId: string, options?: OperationOptions & { cursor?: string }): Promise<HistoryPage>;
   /** A session without its history. */
   inspect(profileId: string, sessionId: string, options?: OperationOptions): Promise<SessionInfo>;
+  /**
+   * Searches titles, or what was said. At most 100 matches, and no next page. `EINVAL`, before anything is sent, for a query
+   * that breaks a rule; `ECAPABILITY`, without a search, when the profile does not search, or the mode is `prompt` and the
+   * node does not announce `searchPrompts`.
+   */
+  search(profileId: string, query: HarnessSearchQuery, options?: OperationOptions): Promise<HarnessSearchResult>;
+  /**
+   * One page of what user and agent said in a session, oldest first, without reasoning and tools. No model is asked.
+   * `ECAPABILITY`, without a request, when the profile gives no digests; `ECONFLICT` with `HARNESS_DIGEST_CHANGED` when the
+   * session has another revision than expected.
+   */
+  digest(profileId: string, sessionId: string, options?: DigestOptions): Promise<DigestPage>;
+  /** The whole digest of a session as one page: all pages of one revision, at most 10,000 entries of 32 MiB of text. */
+  loadDigest(profileId: string, sessionId: string, options?: OperationOptions): Promise<DigestPage>;
   /** Creates a session in a workspace. */
   create(profileId: string, workspaceId: string, options?: MutationOptions): Promise<SessionInfo & Committed>;
   /** Takes control of an existing session. */
@@ -103,3 +119,21 @@ export interface HarnessClient {
  * capability, a live connection. The node checks again.
  */
 export declare function harnessArchiveAllowed(session: Session): boolean;
+
+/** Options of {@link conversationBranches}. */
+export interface BranchOptions extends OperationOptions {
+  /** Looks among the archived sessions as well; default: only among the others. */
+  archived?: boolean;
+}
+
+/**
+ * The family of `session`, itself included, in the order of the list: those it was forked from, those that were forked from
+ * it, and all that come from them, through `parentSessionId`. Reads the pages of the list, of at most 10,000 sessions
+ * (`EFBIG`); each page has the time budget of `options`. A list that goes round in a circle is `EIO` of operation `protocol`.
+ */
+export declare function conversationBranches(
+  client: Pick<HarnessClient, 'list'>,
+  profileId: string,
+  session: Session,
+  options?: BranchOptions,
+): Promise<Session[]>;

@@ -20,7 +20,7 @@ export { HttpSeqClient } from './seq.js';
 export { createHttpSourceProvider, openHttpFileSource } from './sources.js';
 export { HttpFSBackend } from './storage.js';
 export { HttpTransport } from './transport.js';
-export { harnessArchiveAllowed } from './harness.js';
+export { conversationBranches, harnessArchiveAllowed } from './harness.js';
 
 /** What the wasm may come from: its address, a response with it, its bytes, or the compiled module. */
 export type InitSource = URL | string | Response | ArrayBuffer | ArrayBufferView | CompiledModule;

@@ -4,7 +4,7 @@ import { CellsError } from './error.js';
 import { setUp } from './setup.js';
 
 export { createCellsDriver } from './driver.js';
-export { harnessArchiveAllowed } from './harness.js';
+export { conversationBranches, harnessArchiveAllowed } from './harness.js';
 export { HttpProcessSession } from './process.js';
 export { createHttpSourceProvider, openHttpFileSource } from './provider.js';
 export { HttpSeqClient } from './seq.js';

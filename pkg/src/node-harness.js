@@ -1,2 +1,2 @@
 // ESM face of the functions and the one error class that `require` gives as well.
-export { CellsError, harnessArchiveAllowed } from './harness.cjs';
+export { CellsError, conversationBranches, harnessArchiveAllowed } from './harness.cjs';

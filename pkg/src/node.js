@@ -1,6 +1,7 @@
 // ESM face of the one instance that `require` gives as well.
 export {
   CellsError,
+  conversationBranches,
   createCellsDriver,
   createHttpSourceProvider,
   harnessArchiveAllowed,

@@ -94,8 +94,8 @@ pub use files::{
     SeqClient, StatFuture, Upload,
 };
 pub use harness::{
-    Committed, HarnessClient, HistoryOptions, ListOptions, MutationOptions, OutputLoadOptions, OutputReadOptions,
-    ReceiptView, TurnOptions,
+    BranchOptions, Committed, DigestOptions, HarnessClient, HistoryOptions, ListOptions, MutationOptions,
+    OutputLoadOptions, OutputReadOptions, ReceiptView, TurnOptions,
 };
 pub use http_transport::{HttpTransport, JsonReply};
 pub use process::{ExecOptions, OnOutput, ProcessExit, ProcessSession, ProcessSpec};
@@ -115,12 +115,13 @@ pub use cells_protocol::file_receipts::FileReceipt;
 pub use cells_protocol::file_recovery::{FileChange, FileRecovery};
 pub use cells_protocol::files::{EntriesPage, FileEntry, FileKind, FileStat};
 pub use cells_protocol::harness::{
-    AttachmentKind, HarnessAttachment, HarnessCapabilities, HistoryPage, Profile, Profiles, Session, SessionInfo,
+    AttachmentKind, DigestEntry, DigestPage, DigestRole, HarnessAttachment, HarnessCapabilities, HarnessSearchMatch,
+    HarnessSearchMode, HarnessSearchQuery, HarnessSearchResult, HistoryPage, Profile, Profiles, Session, SessionInfo,
     SessionPage, SessionsDeleted, Turn, TurnResult, TurnStarted, Workspace, check_attachments, harness_archive_allowed,
 };
 pub use cells_protocol::ids::{
-    Alias, CommandName, Epoch, EventEpoch, InvalidId, NativeId, OperationId, PrincipalId, ProfileId, ProjectId,
-    RequestId, ServerId, Sha256Hex, WorkspaceId,
+    Alias, CommandName, DigestRevision, Epoch, EventEpoch, InvalidId, NativeId, OperationId, PrincipalId, ProfileId,
+    ProjectId, RequestId, ServerId, Sha256Hex, WorkspaceId,
 };
 pub use cells_protocol::limits::PROMPT_MAX_BYTES;
 pub use cells_protocol::mutations::ReplaceCondition;

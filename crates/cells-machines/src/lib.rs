@@ -15,6 +15,7 @@
 //! need no care.
 
 pub mod backoff;
+pub mod digest_pages;
 pub mod event_hub;
 pub mod event_topic;
 pub mod file_writes;
@@ -22,5 +23,6 @@ pub mod id_map;
 pub mod output_pages;
 pub mod process;
 pub mod receipts;
+pub mod session_family;
 pub mod source_pool;
 pub mod stat_batch;

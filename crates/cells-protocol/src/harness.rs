@@ -1,13 +1,17 @@
 //! Agents: profiles, sessions, history and what mutations return (`harness.md` §3–6, `cells-0.4.md` §3).
 
 mod attachments;
+mod digest;
 mod history;
 mod profiles;
 mod results;
+mod search;
 mod sessions;
 
 pub use attachments::{HarnessAttachment, check_attachments};
+pub use digest::{DigestEntry, DigestPage, DigestRequest, DigestRole};
 pub use history::{HistoryPage, Turn};
 pub use profiles::{AttachmentKind, HarnessCapabilities, Profile, Profiles, Workspace};
 pub use results::{SessionsDeleted, TurnStarted};
+pub use search::{HarnessSearchMatch, HarnessSearchMode, HarnessSearchQuery, HarnessSearchResult};
 pub use sessions::{Session, SessionInfo, SessionPage, TurnResult, harness_archive_allowed};

@@ -117,6 +117,10 @@ identifier! {
     Sha256Hex, "sha256", "64 lowercase hex digits", |value| is_hex(value, 64)
 }
 identifier! {
+    /// Version of what a digest was made from; compared for equality only.
+    DigestRevision, "revision", "1 to 128 characters of A-Z, a-z, 0-9, _ and -", is_id
+}
+identifier! {
     /// A native identifier (session, turn, item): opaque, at most 512 bytes, no control characters.
     NativeId, "native id", "1 to 512 bytes without control characters", |value| is_label(value, NATIVE_ID_MAX_BYTES)
 }

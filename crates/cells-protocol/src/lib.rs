@@ -12,6 +12,7 @@ pub mod limits;
 pub mod ids;
 pub mod json;
 pub mod text;
+pub mod time;
 
 pub mod endpoint;
 pub mod error;

@@ -130,6 +130,27 @@ pub const DELETED_SESSIONS_MAX: usize = 16_401;
 /// Sessions on one page of a list.
 pub const SESSIONS_PAGE_MAX: u64 = 100;
 
+/// Longest search query.
+pub const SEARCH_QUERY_MAX_BYTES: usize = 1024;
+/// Different keywords of one search query.
+pub const SEARCH_KEYWORDS_MAX: usize = 16;
+/// Most matches of one search.
+pub const SEARCH_MATCHES_MAX: usize = 100;
+
+/// Entries on one page of a digest.
+pub const DIGEST_PAGE_MAX_ENTRIES: usize = 200;
+/// Serialised bytes of one page of a digest.
+pub const DIGEST_PAGE_MAX_BYTES: usize = 1024 * 1024;
+/// Longest text of one entry of a digest.
+pub const DIGEST_TEXT_MAX_BYTES: usize = 256 * 1024;
+/// Entries of a digest that a client loads whole.
+pub const DIGEST_MAX_ENTRIES: usize = 10_000;
+/// Text of a digest that a client loads whole, in bytes.
+pub const DIGEST_MAX_BYTES: usize = 32 * 1024 * 1024;
+
+/// Sessions among which the family of one is looked for.
+pub const FAMILY_SESSIONS_MAX: usize = 10_000;
+
 /// Items on one history page.
 pub const HISTORY_PAGE_MAX_ITEMS: usize = 100;
 /// Serialised bytes of the items on one history page.

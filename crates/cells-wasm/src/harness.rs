@@ -4,6 +4,7 @@ mod commands;
 mod live;
 mod mutations;
 mod reads;
+mod search;
 mod sessions;
 mod turns;
 

@@ -1,10 +1,13 @@
 //! The agents of one node: sessions, turns, commands, events (`harness.md` §2–6, `cells-0.4.md` §2–6).
 
+mod branches;
 mod commands;
+mod digest;
 mod feature;
 mod mutations;
 mod output;
 mod reads;
+mod search;
 mod sessions;
 mod turns;
 
@@ -18,6 +21,8 @@ use cells_protocol::ids::{CommandName, NativeId, ProfileId, WorkspaceId};
 use cells_protocol::receipts::Recovery;
 use serde_json::Value;
 
+pub use branches::BranchOptions;
+pub use digest::DigestOptions;
 pub use mutations::{Committed, MutationOptions};
 pub use output::{OutputLoadOptions, OutputReadOptions};
 pub use reads::{HistoryOptions, ListOptions, ReceiptView};

@@ -10,6 +10,7 @@ mod broken_replies;
 mod connections;
 mod discovery;
 mod events;
+mod harness_reads;
 mod host_contract;
 mod http_transport;
 mod mcp;

@@ -4,15 +4,16 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::ids::NativeId;
-use crate::json::{self, Malformed, Object};
+use crate::json::{self, Json, Malformed, Object};
+use crate::time::unix_ms;
 
-/// One session of an agent. Times are Unix milliseconds.
+/// One session of an agent. Times are Unix milliseconds, whatever a node sends; see [`unix_ms`].
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
     /// Native identity.
     pub id: NativeId,
-    /// May be empty.
+    /// The title, else the native name, else how the first message begins; may be empty.
     pub title: String,
     /// Working directory as the agent names it.
     pub cwd: Option<String>,
@@ -21,7 +22,7 @@ pub struct Session {
     /// The native status object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_details: Option<Value>,
-    /// Creation.
+    /// Creation, by the node or else by the agent.
     pub created_at: Option<u64>,
     /// Last change.
     pub updated_at: Option<u64>,
@@ -49,25 +50,41 @@ pub struct Session {
     /// Name of the branch, for forked sessions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch_name: Option<String>,
+    /// Can be forked, as far as the place it works in tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub forkable: Option<bool>,
     /// Version of the native history; compared for equality only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_revision: Option<String>,
+    /// What the agent itself says of the session, as it says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub native: Option<Value>,
 }
 
 impl Session {
-    /// Reads one session.
+    /// Reads one session, also as older nodes give it: without a title of its own, with times in seconds or as text.
     ///
     /// # Errors
     /// [`Malformed`] when a member is missing or wrong.
     pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        let native = object.optional_value("native")?.filter(Value::is_object);
+        let of_native = |name| native.as_ref().and_then(|native| native.get(name));
+        let native_time = |name| of_native(name).and_then(|time| unix_ms(&Json::of(time)));
+        let title = object.optional_string("title")?.unwrap_or_default();
+        let titles = [
+            Some(title.as_str()),
+            of_native("name").and_then(Value::as_str),
+            of_native("preview").and_then(Value::as_str),
+        ];
+        let title = titles.into_iter().flatten().map(str::trim).find(|title| !title.is_empty()).unwrap_or_default();
         Ok(Self {
             id: object.id("id")?,
-            title: object.string_or_empty("title")?,
+            title: title.to_owned(),
             cwd: object.optional_string("cwd")?,
             status: object.optional_string("status")?,
             status_details: object.optional_value("statusDetails")?,
-            created_at: object.lenient_integer("createdAt")?,
-            updated_at: object.lenient_integer("updatedAt")?,
+            created_at: object.time("createdAt")?.or_else(|| native_time("createdAt")),
+            updated_at: object.time("updatedAt")?.or_else(|| native_time("updatedAt")),
             resumable: object.flag("resumable")?,
             owned: object.optional_boolean("owned")?,
             archived: object.flag("archived")?,
@@ -77,7 +94,9 @@ impl Session {
             last_turn_result: object.lenient_word("lastTurnResult", TurnResult::WORDS)?,
             parent_session_id: object.optional_id("parentSessionId")?,
             branch_name: object.optional_string("branchName")?,
+            forkable: object.optional_boolean("forkable")?,
             history_revision: object.optional_string("historyRevision")?,
+            native,
         })
     }
 }

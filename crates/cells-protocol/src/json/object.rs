@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::dom::compact_object_bytes;
 use super::{Json, Malformed};
+use crate::time::unix_ms;
 
 /// The members of a received object, each of which is taken out once.
 ///
@@ -264,6 +265,14 @@ impl<'a> Object<'a> {
     /// [`Malformed`] when the member stands twice.
     pub fn lenient_integer(&mut self, name: &'static str) -> Result<Option<u64>, Malformed> {
         Ok(self.member(name)?.and_then(|value| value.safe_integer()))
+    }
+
+    /// A time in Unix milliseconds, as [`unix_ms`] reads it; dropped when it is none.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the member stands twice.
+    pub fn time(&mut self, name: &'static str) -> Result<Option<u64>, Malformed> {
+        Ok(self.member(name)?.and_then(|value| unix_ms(&value)))
     }
 
     /// An integer that may be negative.
