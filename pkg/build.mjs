@@ -13,7 +13,7 @@ const here = import.meta.dirname;
 const root = dirname(here);
 const { transformSync } = createRequire(join(root, 'node-tests', 'package.json'))('esbuild');
 
-const SHARED = ['content', 'error', 'harness', 'driver', 'file-system', 'process', 'provider', 'seq', 'setup', 'stat', 'storage', 'transport', 'upload'];
+const SHARED = ['content', 'error', 'harness', 'driver', 'file-system', 'native', 'process', 'provider', 'seq', 'setup', 'stat', 'storage', 'transport', 'upload'];
 const COMMON_JS = { 'node-cjs': 'node', ...Object.fromEntries([...SHARED, 'authorization'].map((name) => [name, name])) };
 const BROWSER_LOADS = ['index', ...SHARED, 'cells_driver'].map((name) => `${name}.js`).concat('cells_driver_bg.wasm');
 

@@ -17,10 +17,10 @@ before(async () => {
 after(() => stage.close());
 
 const TYPED = [
-  ...['index', 'authorization', 'error', 'files', 'process', 'seq', 'sources', 'storage', 'transport'],
+  ...['index', 'authorization', 'error', 'files', 'native', 'process', 'seq', 'sources', 'storage', 'transport'],
   ...['harness', 'harness-commands', 'harness-events', 'harness-history', 'harness-options', 'harness-search', 'harness-sessions'],
 ];
-const SHARED = ['content', 'driver', 'error', 'file-system', 'harness', 'process', 'provider', 'seq', 'setup', 'stat', 'storage', 'transport', 'upload'];
+const SHARED = ['content', 'driver', 'error', 'file-system', 'harness', 'native', 'process', 'provider', 'seq', 'setup', 'stat', 'storage', 'transport', 'upload'];
 
 test('the tarball holds dist, README and licences, one wasm, and nothing else', async () => {
   const listed = (await project.exec('tar', ['-tzf', tarball()])).trim().split('\n').sort();
@@ -67,7 +67,7 @@ test('ESM and CommonJS share one instance and one of each class, in every entry'
       }));`,
   });
   const classes = ['CellsError', 'HttpFSBackend', 'HttpProcessSession', 'HttpSeqClient', 'HttpTransport'];
-  const functions = ['conversationBranches', 'createCellsDriver', 'createHttpSourceProvider', 'default', 'harnessArchiveAllowed', 'init', 'openHttpFileSource'];
+  const functions = ['conversationBranches', 'createCellsDriver', 'createHttpSourceProvider', 'default', 'harnessArchiveAllowed', 'harnessEvent', 'harnessItems', 'harnessRequest', 'init', 'openHttpFileSource'];
   const names = [...classes, ...functions];
   assert.deepEqual(await project.node('both.mjs'), { same: true, names, esm: names, error: true, drivers: true });
 });

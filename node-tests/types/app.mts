@@ -1,5 +1,5 @@
 // What users write, with every type of the package that a program names.
-import init, { CellsError, createCellsDriver } from '@itookit/cells-driver';
+import init, { CellsError, createCellsDriver, harnessEvent, harnessItems, harnessRequest } from '@itookit/cells-driver';
 import type { CellsDriver, FileStat, RemoteConnection } from '@itookit/cells-driver';
 import { validateAuthorization } from '@itookit/cells-driver/authorization';
 import { conversationBranches, harnessArchiveAllowed, type HarnessAttachment, type HarnessClient, type OutputRef, type Recovery } from '@itookit/cells-driver/harness';
@@ -44,6 +44,15 @@ if (reference) {
   const output: ArrayBuffer = await harness.loadCommandOutput('main', reference, { maxBytes: 1, onProgress: (n, all) => n / all });
   output.byteLength.toFixed();
 }
+const page = await harness.read('main', session.id);
+for (const item of harnessItems(page.turns)) {
+  if (item.kind === 'user') item.contentPartKinds?.length.toFixed();
+  else if (item.kind === 'commandExecution') item.commandPreview.concat(item.paths[0] ?? '');
+}
+const event = harnessEvent({ method: 'turn/started', params: {} });
+if (event.kind === 'itemCompleted') event.item.nativeType.length;
+const asked = harnessRequest({ id: 7, method: 'x', params: {} });
+if (asked?.kind === 'input') asked.questions?.[0]?.options?.[0]?.label.length;
 const subscription = harness.subscribe('main', ({ state, cursor }) => harness.eventSnapshot('main', cursor).events[0]?.seq ?? state);
 await subscription.ready;
 subscription.close();

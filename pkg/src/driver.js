@@ -8,13 +8,17 @@ export function createCellsDriver(resolveCredential, fetch) {
 
 /** As `createCellsDriver`, with a time budget and a bound of reads for all calls that name none. */
 export function newDriver(resolveCredential, fetch, timeoutMs, maxReadBytes) {
-  if (!ready) {
-    throw new CellsError('EINVAL', 'the driver is not loaded: call `await init()` once before createCellsDriver()', {
-      operation: 'init',
-      reason: 'NOT_INITIALISED',
-    });
-  }
+  checkLoaded('createCellsDriver');
   return create(resolveCredential, fetch, timeoutMs, maxReadBytes);
+}
+
+/** Throws before the wasm is loaded. */
+export function checkLoaded(name) {
+  if (ready) return;
+  throw new CellsError('EINVAL', `the driver is not loaded: call \`await init()\` once before ${name}()`, {
+    operation: 'init',
+    reason: 'NOT_INITIALISED',
+  });
 }
 
 /** From now on there may be drivers. */

@@ -19,7 +19,9 @@ export interface Turn {
   id: string | null;
   /** `inProgress`, `completed`, `failed`, `cancelled` or `interrupted`. */
   status?: string;
-  /** Native items. The set grows with the agent. */
+  /** What proves that this turn came from one message of a client. */
+  submissionEvidence?: SubmissionEvidence;
+  /** Native items. The set grows with the agent; `harnessItems` reads them. */
   items: HistoryItem[];
 }
 
@@ -31,4 +33,18 @@ export interface HistoryItem {
   id?: string;
   /** Members of the native item. */
   [member: string]: unknown;
+}
+
+/** Proof that a turn came from one `harness_turn` mutation and ended natively. */
+export interface SubmissionEvidence {
+  /** Always 1. */
+  version: 1;
+  /** The mutation. */
+  requestId: string;
+  /** SHA-256 of the bytes of its prompt, 64 lowercase hex digits. */
+  promptSha256: string;
+  /** Position of the record that holds the prompt, in all native records of the session; the first is 1. */
+  startSequence: number;
+  /** Position of the record that ends the turn. */
+  endSequence: number;
 }

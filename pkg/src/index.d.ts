@@ -10,6 +10,7 @@ export type { CellsErrorDetails, ErrorCode, FileChange, FileRecovery, Outcome, R
 export type { AuthorizationSnapshot } from './authorization.js';
 export type * from './files.js';
 export type * from './harness.js';
+export type * from './native.js';
 export type * from './process.js';
 export type * from './seq.js';
 export type * from './sources.js';
@@ -20,6 +21,7 @@ export { HttpSeqClient } from './seq.js';
 export { createHttpSourceProvider, openHttpFileSource } from './sources.js';
 export { HttpFSBackend } from './storage.js';
 export { HttpTransport } from './transport.js';
+export { harnessEvent, harnessItems, harnessRequest } from './native.js';
 export { conversationBranches, harnessArchiveAllowed } from './harness.js';
 
 /** What the wasm may come from: its address, a response with it, its bytes, or the compiled module. */

@@ -5,6 +5,7 @@ import { setUp } from './setup.js';
 
 export { createCellsDriver } from './driver.js';
 export { conversationBranches, harnessArchiveAllowed } from './harness.js';
+export { harnessEvent, harnessItems, harnessRequest } from './native.js';
 export { HttpProcessSession } from './process.js';
 export { createHttpSourceProvider, openHttpFileSource } from './provider.js';
 export { HttpSeqClient } from './seq.js';

@@ -115,9 +115,11 @@ pub use cells_protocol::file_receipts::FileReceipt;
 pub use cells_protocol::file_recovery::{FileChange, FileRecovery};
 pub use cells_protocol::files::{EntriesPage, FileEntry, FileKind, FileStat};
 pub use cells_protocol::harness::{
-    AttachmentKind, DigestEntry, DigestPage, DigestRole, HarnessAttachment, HarnessCapabilities, HarnessSearchMatch,
-    HarnessSearchMode, HarnessSearchQuery, HarnessSearchResult, HistoryPage, Profile, Profiles, Session, SessionInfo,
-    SessionPage, SessionsDeleted, Turn, TurnResult, TurnStarted, Workspace, check_attachments, harness_archive_allowed,
+    AttachmentKind, CommandItem, DigestEntry, DigestPage, DigestRole, HarnessAttachment, HarnessCapabilities,
+    HarnessItem, HarnessQuestion, HarnessRequest, HarnessSearchMatch, HarnessSearchMode, HarnessSearchQuery,
+    HarnessSearchResult, HistoryPage, ItemContent, NativeEvent, Profile, Profiles, QuestionOption, RequestKind,
+    Session, SessionInfo, SessionPage, SessionsDeleted, SubmissionEvidence, ToolOperation, ToolSummary, Turn,
+    TurnResult, TurnStarted, Workspace, check_attachments, harness_archive_allowed,
 };
 pub use cells_protocol::ids::{
     Alias, CommandName, DigestRevision, Epoch, EventEpoch, InvalidId, NativeId, OperationId, PrincipalId, ProfileId,

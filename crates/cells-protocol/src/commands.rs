@@ -138,7 +138,7 @@ pub enum CommandState {
 }
 
 impl CommandState {
-    const WORDS: &'static [(&'static str, Self)] =
+    pub(crate) const WORDS: &'static [(&'static str, Self)] =
         &[("running", Self::Running), ("completed", Self::Completed), ("failed", Self::Failed)];
 }
 

@@ -145,7 +145,11 @@ pub struct NativeMessage {
 }
 
 impl NativeMessage {
-    fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// [`Malformed`] when it has no method.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
         Ok(Self { id: object.optional_value("id")?, method: object.string("method")?, params: object.value("params")? })
     }
 }

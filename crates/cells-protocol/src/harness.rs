@@ -3,6 +3,8 @@
 mod attachments;
 mod digest;
 mod history;
+mod items;
+mod native;
 mod profiles;
 mod results;
 mod search;
@@ -10,7 +12,9 @@ mod sessions;
 
 pub use attachments::{HarnessAttachment, check_attachments};
 pub use digest::{DigestEntry, DigestPage, DigestRequest, DigestRole};
-pub use history::{HistoryPage, Turn};
+pub use history::{HistoryPage, SubmissionEvidence, Turn};
+pub use items::{CommandItem, HarnessItem, ItemContent, ToolOperation, ToolSummary};
+pub use native::{HarnessQuestion, HarnessRequest, NativeEvent, QuestionOption, RequestKind};
 pub use profiles::{AttachmentKind, HarnessCapabilities, Profile, Profiles, Workspace};
 pub use results::{SessionsDeleted, TurnStarted};
 pub use search::{HarnessSearchMatch, HarnessSearchMode, HarnessSearchQuery, HarnessSearchResult};

@@ -2,10 +2,12 @@
 //!
 //! The checks are plain functions, so that native and wasm tests call the same ones.
 
+mod harness;
 mod mutation;
 mod parser;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 pub use mutation::Mutator;
 pub use parser::{Accepted, Parser};
@@ -21,6 +23,17 @@ pub struct Fixture {
     pub error: Option<String>,
     /// The message.
     pub bytes: &'static [u8],
+    /// What its reader makes of it, for a message that is another thing after it was read.
+    pub reads: Option<Reads>,
+}
+
+/// What the reader of a message gives, as JSON.
+#[derive(Debug, Clone)]
+pub struct Reads {
+    /// Path below the folder of the fixtures.
+    pub file: String,
+    /// The JSON.
+    pub value: Value,
 }
 
 /// Every golden message, in the order of `index.json`.
@@ -35,15 +48,23 @@ pub fn fixtures() -> Result<Vec<Fixture>, String> {
         parser: Parser,
         #[serde(default)]
         error: Option<String>,
+        #[serde(default)]
+        reads: Option<String>,
     }
     let entries: Vec<Entry> = serde_json::from_str(INDEX).map_err(|error| format!("index.json: {error}"))?;
-    if entries.len() != FILES.len() {
-        return Err(format!("index.json names {} files, and {} are built in", entries.len(), FILES.len()));
+    let n_named = entries.len() + entries.iter().filter(|entry| entry.reads.is_some()).count();
+    if n_named != FILES.len() {
+        return Err(format!("index.json names {n_named} files, and {} are built in", FILES.len()));
     }
+    let bytes_of = |file: &str| fixture_bytes(file).ok_or_else(|| format!("{file} is not built in"));
+    let reads = |file: String| {
+        let value = serde_json::from_slice(bytes_of(&file)?).map_err(|error| format!("{file}: {error}"))?;
+        Ok::<_, String>(Reads { file, value })
+    };
     let fixture = |entry: Entry| {
-        let found = FILES.iter().find(|(file, _)| *file == entry.file);
-        let (_, bytes) = found.ok_or_else(|| format!("{} is not built in", entry.file))?;
-        Ok(Fixture { file: entry.file, parser: entry.parser, error: entry.error, bytes })
+        let bytes = bytes_of(&entry.file)?;
+        let reads = entry.reads.map(reads).transpose()?;
+        Ok(Fixture { file: entry.file, parser: entry.parser, error: entry.error, bytes, reads })
     };
     entries.into_iter().map(fixture).collect()
 }
@@ -53,8 +74,8 @@ pub fn fixture_bytes(file: &str) -> Option<&'static [u8]> {
     FILES.iter().find(|(name, _)| *name == file).map(|(_, bytes)| *bytes)
 }
 
-/// Parses every golden message: the good ones are accepted and stay the same when they are written and read again, the
-/// bad ones are refused with the words of the index. Gives the number of messages.
+/// Parses every golden message: the good ones are accepted, are what the index says they read as, and stay the same when
+/// they are written and read again; the bad ones are refused with the words of the index. Gives the number of messages.
 ///
 /// # Errors
 /// One line on the first message for which this does not hold.
@@ -69,8 +90,26 @@ pub fn check_fixtures() -> Result<usize, String> {
                 return Err(format!("{}: {outcome:?}, and the index says {expected:?}", fixture.file));
             }
         }
+        if let Some(reads) = &fixture.reads {
+            let read = fixture.parser.reading(fixture.bytes)?;
+            if read != reads.value {
+                let (read, said) = first_difference(&read, &reads.value);
+                return Err(format!("{} reads as {read}, and {} says {said}", fixture.file, reads.file));
+            }
+        }
     }
     Ok(fixtures.len())
+}
+
+/// The smallest parts of two values that differ, going into lists.
+fn first_difference<'a>(one: &'a Value, other: &'a Value) -> (&'a Value, &'a Value) {
+    match (one, other) {
+        (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {
+            let pair = one.iter().zip(other).find(|(one, other)| one != other);
+            pair.map_or((&Value::Null, &Value::Null), |(one, other)| first_difference(one, other))
+        }
+        _ => (one, other),
+    }
 }
 
 /// How many mutated messages were accepted and how many refused.
@@ -219,6 +258,42 @@ built_in! {
     "harness/history-cells.json",
     "harness/history-odd-cursor.json",
     "harness/history-bad-turns.json",
+    "harness/session-old-name.json",
+    "harness/session-old-name.read.json",
+    "harness/session-old-preview.json",
+    "harness/session-old-preview.read.json",
+    "harness/session-untitled.json",
+    "harness/session-untitled.read.json",
+    "harness/history-evidence.json",
+    "harness/history-evidence.read.json",
+    "harness/search.json",
+    "harness/search.read.json",
+    "harness/search-bad-cursor.json",
+    "harness/search-bad-summary.json",
+    "harness/digest.json",
+    "harness/digest.read.json",
+    "harness/digest-metadata.json",
+    "harness/digest-metadata.read.json",
+    "harness/digest-bad-metadata.json",
+    "harness/digest-bad-session.json",
+    "harness/digest-bad-revision.json",
+    "harness/digest-bad-twice.json",
+    "harness/digest-bad-role.json",
+    "harness/deleted.json",
+    "harness/deleted.read.json",
+    "harness/deleted-bad-other.json",
+    "harness/deleted-bad-twice.json",
+    "harness/items-codex-native.json",
+    "harness/items-codex-native.read.json",
+    "harness/items-codex-log.json",
+    "harness/items-codex-log.read.json",
+    "harness/items-claude.json",
+    "harness/items-claude.read.json",
+    "harness/items-old-detail.json",
+    "harness/items-old-detail.read.json",
+    "harness/items-content.json",
+    "harness/items-content.read.json",
+    "harness/items-bad-list.json",
     "receipts/committed-turn.json",
     "receipts/committed-session.json",
     "receipts/committed-interrupt.json",
@@ -287,4 +362,11 @@ built_in! {
     "events/directory.json",
     "events/process.json",
     "events/future.json",
+    "events/messages-codex.json",
+    "events/messages-codex.read.json",
+    "events/messages-claude.json",
+    "events/messages-claude.read.json",
+    "events/messages-requests.json",
+    "events/messages-requests.read.json",
+    "events/messages-bad-method.json",
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::sessions::Session;
 use crate::events::EventCursor;
-use crate::ids::NativeId;
+use crate::ids::{NativeId, RequestId, Sha256Hex};
 use crate::json::{self, Json, Malformed, Object};
 
 /// Reply of `harness_session_read`. The first page is the latest; `nextCursor` leads to older ones.
@@ -40,14 +40,54 @@ impl HistoryPage {
 
 /// One turn of a history page.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Turn {
     /// Native identity, if the page knows it.
     pub id: Option<NativeId>,
     /// `inProgress`, `completed`, `failed`, `cancelled` or `interrupted`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
-    /// Native items. The set grows with the agent, so they stay JSON.
+    /// What proves that this turn came from one message of a client (`cells-0.4.md` §3.4).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submission_evidence: Option<SubmissionEvidence>,
+    /// Native items. The set grows with the agent, so they stay JSON; [`Turn::read_items`] reads them.
     pub items: Vec<Value>,
+}
+
+/// Proof that a turn came from one `harness_turn` mutation and ended natively (`cells-0.4.md` §3.4). What it says of the turn
+/// it stands on is not checked here.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SubmissionEvidence {
+    /// Always 1.
+    pub version: u64,
+    /// The mutation.
+    pub request_id: RequestId,
+    /// SHA-256 of the bytes of its prompt.
+    pub prompt_sha256: Sha256Hex,
+    /// Position of the record that holds the prompt, in all native records of the session; the first is 1.
+    pub start_sequence: u64,
+    /// Position of the record that ends the turn, after `start_sequence`.
+    pub end_sequence: u64,
+}
+
+impl SubmissionEvidence {
+    /// Reads evidence.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is wrong, the version is another than 1, or the positions do not ascend.
+    pub fn read(object: &mut Object<'_>) -> Result<Self, Malformed> {
+        let evidence = Self {
+            version: object.integer("version")?,
+            request_id: object.id("requestId")?,
+            prompt_sha256: object.id("promptSha256")?,
+            start_sequence: object.integer("startSequence")?,
+            end_sequence: object.integer("endSequence")?,
+        };
+        let is_sound =
+            evidence.version == 1 && 1 <= evidence.start_sequence && evidence.start_sequence < evidence.end_sequence;
+        if is_sound { Ok(evidence) } else { Err(Malformed::new(object.what(), "has evidence that proves nothing")) }
+    }
 }
 
 impl Turn {
@@ -59,6 +99,7 @@ impl Turn {
         Ok(Self {
             id: object.optional_id("id")?,
             status: object.optional_string("status")?,
+            submission_evidence: object.lenient("submissionEvidence", SubmissionEvidence::read)?,
             items: object.array_or_empty("items")?.into_iter().map(Json::into_value).collect(),
         })
     }

@@ -133,6 +133,11 @@ impl TurnResult {
         ("cancelled", Self::Cancelled),
         ("interrupted", Self::Cancelled),
     ];
+
+    /// How a turn with the native `status` ended; `None` for one that runs, and for a word of a newer agent.
+    pub fn of_status(status: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(word, _)| *word == status).map(|(_, result)| *result)
+    }
 }
 
 /// Reply of `harness_sessions`.

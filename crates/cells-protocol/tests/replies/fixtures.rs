@@ -26,7 +26,10 @@ fn every_file_is_in_the_index() {
             on_disk.insert(file.strip_prefix(&root).unwrap().to_str().unwrap().replace('\\', "/"));
         }
     }
-    let indexed: Vec<String> = fixtures().unwrap().into_iter().map(|fixture| fixture.file).collect();
+    let files = fixtures().unwrap().into_iter().flat_map(|fixture| {
+        [Some(fixture.file), fixture.reads.map(|reads| reads.file)].into_iter().flatten().collect::<Vec<_>>()
+    });
+    let indexed: Vec<String> = files.collect();
     assert_eq!(indexed.iter().collect::<BTreeSet<_>>().len(), indexed.len(), "a file twice");
     assert_eq!(indexed.into_iter().collect::<BTreeSet<_>>(), on_disk);
 }
