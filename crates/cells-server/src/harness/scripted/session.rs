@@ -270,7 +270,9 @@ impl Session {
             last_turn_result,
             parent_session_id: None,
             branch_name: None,
+            forkable: None,
             history_revision: Some(state.end.to_string()),
+            native: None,
         }
     }
 }
