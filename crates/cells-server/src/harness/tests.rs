@@ -256,7 +256,7 @@ async fn calls_are_checked_in_the_order_of_the_specification() {
         ("harness_profiles", json!({"projectId": "p"}), "ECAPABILITY"),
         ("harness_fork", json!({}), "EINVAL"),
         ("harness_fork", json!({"profileId": "absent"}), "ENOENT"),
-        ("harness_fork", json!({"profileId": "main"}), "ECAPABILITY"),
+        ("harness_fork", json!({"profileId": "main"}), "EINVAL"),
         ("no_such_tool", json!({"profileId": "main"}), "ECAPABILITY"),
         ("harness_operation", json!({"profileId": "main", "epoch": epoch}), "EINVAL"),
         ("harness_operation", json!({"profileId": "main", "epoch": epoch, "requestId": "no id!"}), "ENOENT"),

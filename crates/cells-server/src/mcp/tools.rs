@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use cells_protocol::discovery::CAPABILITY_TOOLS;
-use cells_protocol::limits::{NATIVE_ID_MAX_BYTES, OUTPUT_PAGE_MAX_BYTES, PROMPT_MAX_BYTES};
+use cells_protocol::limits::{
+    FORK_NAME_MAX_CHARS, NATIVE_ID_MAX_BYTES, OUTPUT_PAGE_MAX_BYTES, PROMPT_MAX_BYTES, SEARCH_QUERY_MAX_BYTES,
+    SESSION_NAME_MAX_BYTES,
+};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
@@ -60,6 +63,23 @@ fn property_of(tool: &str, name: &str) -> Value {
         (_, "args") => {
             json!({"type": "string", "maxLength": PROMPT_MAX_BYTES, "description": "The text after the name; may be empty."})
         }
+        ("harness_rename", "name") => {
+            json!({"type": "string", "minLength": 1, "maxLength": SESSION_NAME_MAX_BYTES, "description": "The new name, without control characters."})
+        }
+        ("harness_fork", "name") => {
+            json!({"type": "string", "maxLength": FORK_NAME_MAX_CHARS, "description": "Name of the copy; one that cannot be used is left out."})
+        }
+        (_, "query") => {
+            json!({"type": "string", "minLength": 1, "maxLength": SEARCH_QUERY_MAX_BYTES, "description": "At most 16 words, or several lines that are found as they stand."})
+        }
+        (_, "mode") => json!({"type": "string", "enum": ["title", "content", "prompt"]}),
+        (_, "expectedRevision") => {
+            json!({"type": "string", "pattern": ID, "description": "The revision of the page before; a cursor needs it."})
+        }
+        (_, "metadataOnly") => json!({"type": "boolean", "description": "Read no history."}),
+        ("harness_session_search", "archived") => {
+            json!({"type": "boolean", "description": "Search archived sessions, and only them."})
+        }
         (_, "archived") => json!({"type": "boolean", "description": "List archived sessions, and only them."}),
         (_, "cursor") => json!({"type": "string", "description": "The nextCursor of the page before."}),
         ("harness_command_output", "limit") => {
@@ -107,6 +127,12 @@ mod tests {
             "harness_sessions",
             "harness_session_read",
             "harness_session_info",
+            "harness_session_search",
+            "harness_rename",
+            "harness_archive",
+            "harness_delete",
+            "harness_unarchive",
+            "harness_fork",
             "harness_operation",
             "harness_create",
             "harness_resume",
@@ -116,6 +142,7 @@ mod tests {
             "harness_commands",
             "harness_command",
             "harness_command_output",
+            "harness_session_digest",
             "harness_seal",
         ];
         assert_eq!(names, expected);
@@ -125,7 +152,7 @@ mod tests {
             .map(|tool| tool.name.as_ref())
             .collect();
         let mut reads = expected[..8].to_vec();
-        reads.extend(["harness_commands", "harness_command_output"]);
+        reads.extend(["harness_operation", "harness_commands", "harness_command_output", "harness_session_digest"]);
         assert_eq!(read_only, reads);
     }
 

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::history::LastTurn;
-use super::record::{Item, Record, TurnEnd, TurnStatus};
+use super::record::{Item, Record, TurnEnd, TurnStart, TurnStatus};
 use super::requests::{Answer, Decision, RequestKind};
 use super::session::{Session, State, title};
 use crate::harness::clock::now_ms;
@@ -18,8 +18,8 @@ pub(super) struct Active {
     pub(super) turn: NativeId,
     /// Cancelled when the turn must stop.
     pub(super) stop: CancellationToken,
-    /// Its prompt is in the history.
-    pub(super) has_started: bool,
+    /// Where it starts in the history, once its prompt is there.
+    pub(super) start: Option<TurnStart>,
     live: Option<Item>,
     pending: Option<Pending>,
 }
@@ -59,7 +59,7 @@ pub(super) enum Channel {
 impl Active {
     /// A turn whose prompt is not in the history yet.
     pub(super) fn new(turn: NativeId, stop: CancellationToken) -> Self {
-        Self { turn, stop, has_started: false, live: None, pending: None }
+        Self { turn, stop, start: None, live: None, pending: None }
     }
 
     /// The item that is being made, as far as it is.
@@ -106,15 +106,18 @@ impl Session {
         let end = self.lock().end;
         let appended = self.append(end, vec![Record::Item { item: user_message.clone() }], true).await;
         let mut state = self.lock();
+        let start = TurnStart { sequence: state.next_position(), prompt_sha256: Record::prompt_sha256(&user_message) };
         let active = active_turn(&mut state, turn).ok_or(ToolError("EIO"))?;
-        active.has_started = appended.is_ok();
-        state.end = match appended {
-            Ok(end) => end,
+        match appended {
+            Ok(end) => {
+                active.start = Some(start);
+                state.advance(end);
+            }
             Err(error) => {
                 state.active = None;
                 return Err(error);
             }
-        };
+        }
         state.updated_at = now_ms();
         self.emit_status(&state);
         if state.title.is_empty() {
@@ -162,7 +165,8 @@ impl Session {
         let mut state = self.lock();
         active_turn(&mut state, turn).ok_or(Stop::Gone)?.live = None;
         let Ok(end) = appended else { return Err(Stop::Failed("the history cannot be written".to_owned())) };
-        (state.end, state.updated_at) = (end, now_ms());
+        state.advance(end);
+        state.updated_at = now_ms();
         self.emit("item/completed", json!({"turnId": turn, "item": item}));
         Ok(item)
     }
@@ -227,14 +231,13 @@ impl Session {
 
     /// Ends the turn.
     pub(super) async fn end_turn(&self, turn: &NativeId, status: TurnStatus, error: Option<String>) {
-        let mut ended = TurnEnd { turn_id: turn.clone(), status, error, timestamp: now_ms() };
         let _writing = self.writing.lock().await;
-        let end = {
+        let (end, mut ended) = {
             let mut state = self.lock();
-            if active_turn(&mut state, turn).is_none() {
-                return;
-            }
-            state.end
+            let sequence = state.next_position();
+            let Some(active) = active_turn(&mut state, turn) else { return };
+            let (turn_id, start) = (turn.clone(), active.start.clone());
+            (state.end, TurnEnd { turn_id, status, error, timestamp: now_ms(), start, sequence })
         };
         let appended = self.append(end, vec![Record::TurnEnd(ended.clone())], true).await;
         let mut state = self.lock();
@@ -242,7 +245,7 @@ impl Session {
             return;
         }
         match appended {
-            Ok(end) => state.end = end,
+            Ok(end) => state.advance(end),
             Err(_) => {
                 ended.status = TurnStatus::Failed;
                 ended.error = Some("the history cannot be written".to_owned());

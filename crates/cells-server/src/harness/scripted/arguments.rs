@@ -1,5 +1,6 @@
 //! Arguments that only this agent reads.
 
+use cells_protocol::harness::{HarnessAttachment, check_attachments};
 use cells_protocol::limits::PROMPT_MAX_BYTES;
 use cells_protocol::text::is_text;
 use serde_json::Value;
@@ -14,6 +15,20 @@ use crate::harness::plugin::ToolError;
 pub(super) fn command_args(arguments: &Arguments) -> Result<&str, ToolError> {
     let args = arguments.get("args").and_then(Value::as_str);
     args.filter(|args| is_text(args, PROMPT_MAX_BYTES)).ok_or(ToolError("EINVAL"))
+}
+
+/// The attachments of a turn (`harness.md` §6); none where there are none.
+///
+/// # Errors
+/// `EINVAL` when one of them breaks a rule.
+pub(super) fn attachments(arguments: &Arguments) -> Result<Vec<HarnessAttachment>, ToolError> {
+    let Some(attachments) = arguments.get("attachments").filter(|attachments| !attachments.is_null()) else {
+        return Ok(Vec::new());
+    };
+    let read: Result<Vec<HarnessAttachment>, _> = serde::Deserialize::deserialize(attachments);
+    let attachments = read.map_err(|_| ToolError("EINVAL"))?;
+    check_attachments(&attachments).map_err(|_| ToolError("EINVAL"))?;
+    Ok(attachments)
 }
 
 /// An optional decimal position.

@@ -64,7 +64,7 @@ fn status(session: &Session) -> String {
     let last_turn = match &session.lock().last_turn {
         LastTurn::None => "none".to_owned(),
         LastTurn::Ended(end) => format!("{} {}", end.turn_id, end.status.as_str()),
-        LastTurn::Open(turn) => format!("{turn} interrupted"),
+        LastTurn::Open(turn, _) => format!("{turn} interrupted"),
     };
     let active_turn = view.active_turn_id.as_ref().map_or("none", |turn| turn.as_str());
     format!(

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cells_protocol::harness::{HarnessCapabilities, Profile, Workspace};
+use cells_protocol::harness::{AttachmentKind, HarnessCapabilities, Profile, Workspace};
 use cells_protocol::ids::{NativeId, RequestId};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::sync::{OnceCell, oneshot};
+use tokio::sync::{OnceCell, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::arguments;
 use super::command::run_action;
+use super::message::Message;
 use super::order::Order;
 use super::record::Record;
 use super::script::ReceiptTime;
+use super::search::SEARCHES_MAX;
 use super::session::Session;
 use super::slash::{Slash, catalog};
 use super::store::Store;
@@ -41,6 +43,7 @@ impl ScriptedDriver {
             process: Mutex::new(shutdown.child_token()),
             shutdown,
             turns: TaskTracker::new(),
+            searches: Arc::new(Semaphore::new(SEARCHES_MAX)),
         }))
     }
 }
@@ -80,12 +83,12 @@ impl HarnessDriver for ScriptedDriver {
     }
 }
 
-type Sessions = BTreeMap<NativeId, Arc<Session>>;
+pub(super) type Sessions = BTreeMap<NativeId, Arc<Session>>;
 
-struct Agent {
+pub(super) struct Agent {
     profile: ProfileConfig,
-    ring: Arc<EventRing>,
-    store: Arc<Store>,
+    pub(super) ring: Arc<EventRing>,
+    pub(super) store: Arc<Store>,
     /// Read from the disk when they are first needed.
     sessions: OnceCell<Mutex<Sessions>>,
     /// The node stops, or the agent process died.
@@ -94,6 +97,8 @@ struct Agent {
     /// Cancelled when the agent process ends; a child of `shutdown`.
     process: Mutex<CancellationToken>,
     turns: TaskTracker,
+    /// One permit for each search that may run now.
+    pub(super) searches: Arc<Semaphore>,
 }
 
 impl Agent {
@@ -104,8 +109,16 @@ impl Agent {
             resume: true,
             interrupt: true,
             interactions: true,
+            fork: true,
+            search: true,
+            rename: true,
+            archive: true,
+            unarchive: true,
+            delete: true,
+            attachments: vec![AttachmentKind::Text, AttachmentKind::Image],
             slash_commands: true,
             command_outputs: true,
+            session_digest: true,
             ..HarnessCapabilities::default()
         };
         Profile {
@@ -129,6 +142,8 @@ impl Agent {
                 let session = self.session(arguments).await?;
                 session.read(arguments::offset(arguments, "cursor")?).await
             }
+            "harness_session_search" => self.search(arguments).await,
+            "harness_session_digest" => self.digest(arguments).await,
             "harness_commands" => {
                 self.session(arguments).await?;
                 Ok(json!(catalog()))
@@ -147,6 +162,11 @@ impl Agent {
                 session.own().await?;
                 Ok(json!({"session": session.view()}))
             }
+            "harness_fork" => self.fork(arguments).await,
+            "harness_rename" => self.rename(arguments).await,
+            "harness_archive" => self.archive(arguments).await,
+            "harness_unarchive" => self.unarchive(arguments).await,
+            "harness_delete" => self.delete(arguments).await,
             "harness_turn" => self.turn(&call).await,
             "harness_interrupt" => {
                 let session = self.session(arguments).await?;
@@ -160,9 +180,7 @@ impl Agent {
     }
 
     async fn list(&self, arguments: &Arguments) -> Result<Value, ToolError> {
-        if arguments.get("archived").and_then(Value::as_bool) == Some(true) {
-            return Ok(json!({"sessions": [], "nextCursor": null}));
-        }
+        let archived = arguments.get("archived").and_then(Value::as_bool).unwrap_or_default();
         let limit = arguments.get("limit").and_then(Value::as_u64).unwrap_or(LIST_DEFAULT).clamp(1, LIST_MAX);
         let after = match arguments.get("cursor") {
             None | Some(Value::Null) => None,
@@ -175,6 +193,7 @@ impl Agent {
         // Most recent first. The cursor is the last session of a page, so that changes repeat and skip none below it.
         let key = |view: &cells_protocol::harness::Session| (std::cmp::Reverse(view.updated_at), view.id.clone());
         views.sort_by_key(key);
+        views.retain(|view| view.archived == archived);
         views.retain(|view| after.as_ref().is_none_or(|after| key(view) > *after));
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let has_more = views.len() > limit;
@@ -190,7 +209,7 @@ impl Agent {
         let workspace = workspace.cloned().ok_or(ToolError("EACCES"))?;
         let sessions = self.sessions().await?;
         let (store, ring) = (Arc::clone(&self.store), Arc::clone(&self.ring));
-        let made = tokio::task::spawn_blocking(move || Session::create(&workspace, store, ring)).await;
+        let made = tokio::task::spawn_blocking(move || Session::create(&workspace, None, store, ring)).await;
         let session = made.map_err(|_| ToolError("EIO"))??;
         let view = session.view();
         lock(sessions).insert(session.id().clone(), Arc::new(session));
@@ -201,8 +220,8 @@ impl Agent {
         let session = self.session(&call.arguments).await?;
         let prompt = text(&call.arguments, "prompt")?;
         arguments::refuse(&call.arguments, "selection", "ECAPABILITY")?;
-        arguments::refuse(&call.arguments, "attachments", "ECAPABILITY")?;
-        let turn = self.start(session, &call.request_id, prompt, "prompt", Order::new(prompt)).await?;
+        let message = Message::prompt(prompt, arguments::attachments(&call.arguments)?);
+        let turn = self.start(session, &call.request_id, message, Order::new(prompt)).await?;
         Ok(json!({"turnId": turn}))
     }
 
@@ -211,8 +230,7 @@ impl Agent {
         self: &Arc<Self>,
         session: Arc<Session>,
         request_id: &RequestId,
-        prompt: &str,
-        kind: &'static str,
+        message: Message,
         order: Order,
     ) -> Result<NativeId, ToolError> {
         let id = NativeId::new(request_id.as_str()).map_err(|_| ToolError("EINVAL"))?;
@@ -224,7 +242,7 @@ impl Agent {
         }
         let stop = session.reserve(id.clone(), &process)?;
         let (started, has_started) = oneshot::channel();
-        let turn = Turn::new(session, id.clone(), stop).run(prompt.to_owned(), kind, order.work, started);
+        let turn = Turn::new(Arc::clone(self), session, id.clone(), stop).run(message, order.work, started);
         let agent = Arc::clone(self);
         let ended = self.turns.spawn(async move {
             if let Some(process_end) = turn.await {
@@ -282,8 +300,8 @@ impl Agent {
             return run_action(&session, &call.request_id, name, slash).await;
         };
         arguments::refuse(&call.arguments, "selection", "ECAPABILITY")?;
-        let prompt = format!("/{name} {args}");
-        let turn = self.start(session, &call.request_id, &prompt, "command", order).await?;
+        let message = Message::command(format!("/{name} {args}"));
+        let turn = self.start(session, &call.request_id, message, order).await?;
         Ok(json!({"commandId": call.request_id, "name": name, "state": "running", "turnId": turn}))
     }
 
@@ -310,14 +328,14 @@ impl Agent {
     }
 
     /// The session that the arguments name.
-    async fn session(&self, arguments: &Arguments) -> Result<Arc<Session>, ToolError> {
+    pub(super) async fn session(&self, arguments: &Arguments) -> Result<Arc<Session>, ToolError> {
         let id = NativeId::new(text(arguments, "sessionId")?).map_err(|_| ToolError("EINVAL"))?;
         let session = lock(self.sessions().await?).get(&id).cloned().ok_or(ToolError("ENOENT"))?;
         if self.is_authorized(&session) { Ok(session) } else { Err(ToolError("EACCES")) }
     }
 
     /// Whether the profile still has the workspace of a session, at the same place.
-    fn is_authorized(&self, session: &Session) -> bool {
+    pub(super) fn is_authorized(&self, session: &Session) -> bool {
         let header = &session.header;
         let is_its_own = |(id, path): &(_, std::path::PathBuf)| {
             *id == header.workspace_id && path.to_str() == Some(header.cwd.as_str())
@@ -325,12 +343,14 @@ impl Agent {
         self.profile.workspaces.iter().any(is_its_own)
     }
 
-    async fn sessions(&self) -> Result<&Mutex<Sessions>, ToolError> {
+    pub(super) async fn sessions(&self) -> Result<&Mutex<Sessions>, ToolError> {
         let load = || async {
             let store = Arc::clone(&self.store);
             let loaded = tokio::task::spawn_blocking(move || store.load()).await;
             let summaries = loaded.ok().and_then(Result::ok).ok_or(ToolError("EIO"))?;
-            let session = |summary| Session::stored(summary, Arc::clone(&self.store), Arc::clone(&self.ring));
+            let session = |(summary, metadata)| {
+                Session::stored(summary, metadata, Arc::clone(&self.store), Arc::clone(&self.ring))
+            };
             let sessions = summaries.into_iter().map(session);
             Ok(Mutex::new(sessions.map(|session| (session.id().clone(), Arc::new(session))).collect()))
         };
@@ -343,12 +363,8 @@ impl Agent {
 fn proof(session_id: &str, turn: &Value) -> Option<Proof> {
     let request_id = RequestId::new(turn.get("id")?.as_str()?).ok()?;
     let mut items = turn.get("items")?.as_array()?.iter().filter_map(Value::as_object);
-    let message = items.find(|item| Record::is_user_message(item))?;
-    if message.get("contentItemKinds")?.get(0)? != "prompt" {
-        return None;
-    }
-    let prompt = message.get("content")?.get(0)?.get("text")?;
-    let arguments = [("sessionId", session_id.into()), ("prompt", prompt.clone())];
+    let prompt = Record::only_prompt(items.find(|item| Record::is_user_message(item))?)?;
+    let arguments = [("sessionId", session_id.into()), ("prompt", prompt.into())];
     let arguments = arguments.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let result = json!({"turnId": request_id});
     Some(Proof { request_id, tool: "harness_turn", arguments, result })
@@ -360,7 +376,7 @@ fn position(cursor: &str) -> Option<(std::cmp::Reverse<Option<u64>>, NativeId)> 
     Some((std::cmp::Reverse(Some(updated_at.parse().ok()?)), NativeId::new(id).ok()?))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

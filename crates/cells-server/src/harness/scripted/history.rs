@@ -8,7 +8,7 @@ use cells_protocol::ids::NativeId;
 use cells_protocol::limits::{HISTORY_PAGE_MAX_BYTES, HISTORY_PAGE_MAX_ITEMS};
 
 use super::lines::LinesBackward;
-use super::record::{Header, Item, Record, TurnEnd};
+use super::record::{Header, Item, Record, TurnEnd, TurnStart};
 use crate::harness::plugin::ToolError;
 
 /// What a file says of its session, without its items.
@@ -26,6 +26,8 @@ pub(super) struct Summary {
     pub(super) last_turn: LastTurn,
     /// When the last record was made, in Unix milliseconds.
     pub(super) updated_at: u64,
+    /// How many records there are, unless counting them would mean reading too much.
+    pub(super) records: Option<u64>,
 }
 
 /// The last turn of a history.
@@ -37,7 +39,7 @@ pub(super) enum LastTurn {
     /// It has ended.
     Ended(TurnEnd),
     /// The history says nothing of its end. Unless it runs now, its process died.
-    Open(NativeId),
+    Open(NativeId, Option<TurnStart>),
 }
 
 /// A page of history.
@@ -59,25 +61,53 @@ impl Summary {
         let end = lines.position();
         let mut updated_at = None;
         let mut last_turn = LastTurn::None;
-        while let Some(line) = lines.previous()? {
+        // The position of the last record that says its own, and how many records are behind it. Counting ends where that
+        // is too far away.
+        let (mut known, mut behind) = (Some(0), 0);
+        // The message of an open turn, and how many records are behind that.
+        let mut open_start: Option<(u64, Option<String>)> = None;
+        loop {
+            let line = match lines.previous() {
+                Ok(line) if last_turn == LastTurn::None || lines.position() + COUNT_MAX_BYTES >= end => line,
+                Err(error) if last_turn == LastTurn::None => return Err(error),
+                Ok(_) | Err(_) => {
+                    known = None;
+                    break;
+                }
+            };
+            let Some(line) = line else { break };
             match Record::from_line(&line.bytes) {
                 Record::Item { item } => {
                     updated_at = updated_at.or_else(|| item.get("timestamp")?.as_u64());
-                    if let Some(Ok(turn)) = Record::turn_of(&item).map(NativeId::new) {
-                        last_turn = LastTurn::Open(turn);
-                        break;
+                    let turn = Record::turn_of(&item).and_then(|turn| NativeId::new(turn).ok());
+                    if let (LastTurn::None, Some(turn)) = (&last_turn, &turn) {
+                        last_turn = LastTurn::Open(turn.clone(), None);
+                    }
+                    let is_open = matches!((&last_turn, turn), (LastTurn::Open(open, _), Some(turn)) if *open == turn);
+                    if is_open && Record::is_user_message(&item) {
+                        open_start = Some((behind, Record::prompt_sha256(&item)));
                     }
                 }
                 Record::TurnEnd(turn_end) => {
                     updated_at = updated_at.or(Some(turn_end.timestamp));
-                    last_turn = LastTurn::Ended(turn_end);
-                    break;
+                    known = Some(turn_end.sequence);
+                    if last_turn == LastTurn::None {
+                        last_turn = LastTurn::Ended(turn_end);
+                    }
                 }
                 Record::Session(_) | Record::Unknown => {}
             }
+            if known > Some(0) {
+                break;
+            }
+            behind += 1;
+        }
+        let records = known.map(|known| known + behind);
+        if let (LastTurn::Open(_, start), Some((behind, prompt_sha256))) = (&mut last_turn, open_start) {
+            *start = records.map(|records| TurnStart { sequence: records - behind, prompt_sha256 });
         }
         let updated_at = updated_at.unwrap_or(header.created_at);
-        Ok(Some(Self { header, items_start, end, first_prompt, last_turn, updated_at }))
+        Ok(Some(Self { header, items_start, end, first_prompt, last_turn, updated_at, records }))
     }
 }
 
@@ -186,3 +216,5 @@ fn io_error(error: &io::Error) -> ToolError {
 }
 
 const HEAD_MAX_BYTES: u64 = 1024 * 1024;
+/// How far back the position of a record is looked for.
+const COUNT_MAX_BYTES: u64 = 16 * 1024 * 1024;

@@ -9,20 +9,26 @@
 mod active;
 mod arguments;
 mod command;
+mod digest;
 mod driver;
 mod edit;
 mod history;
 mod lines;
+mod manage;
+mod message;
+mod metadata;
 mod order;
 mod output;
 mod record;
 mod report;
 mod requests;
 mod script;
+mod search;
 mod session;
 mod shell;
 mod slash;
 mod store;
+mod texts;
 mod turn;
 
 use std::sync::Arc;

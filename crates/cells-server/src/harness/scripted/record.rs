@@ -3,7 +3,10 @@
 use cells_protocol::harness::TurnResult;
 use cells_protocol::ids::{NativeId, WorkspaceId};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::random;
 
 /// A native item: `id`, `type`, `turnId`, `timestamp` and what its type says (`harness.md` §4.3).
 pub(super) type Item = Map<String, Value>;
@@ -38,6 +41,26 @@ pub(super) struct Header {
     pub(super) cwd: String,
     /// When it was made, in Unix milliseconds.
     pub(super) created_at: u64,
+    /// The session it was forked from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) forked_from: Option<NativeId>,
+    /// The session that spawned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) spawned_by: Option<NativeId>,
+    /// How many records, this one included, a fork has from its source.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) inherited_records: u64,
+}
+
+/// Where a turn starts in the order of records, and with what.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct TurnStart {
+    /// Position of the user message, counted from 1.
+    pub(super) sequence: u64,
+    /// SHA-256 of the prompt, where the message is nothing but a prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) prompt_sha256: Option<String>,
 }
 
 /// How and when a turn ended.
@@ -53,6 +76,28 @@ pub(super) struct TurnEnd {
     pub(super) error: Option<String>,
     /// When it ended, in Unix milliseconds.
     pub(super) timestamp: u64,
+    /// Where it started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) start: Option<TurnStart>,
+    /// Position of this record, counted from 1; 0 in files of before there were positions.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) sequence: u64,
+}
+
+impl TurnEnd {
+    /// What the turn proves of the mutation that started it (`cells-0.4.md` §3.4): nothing where the message was more than a
+    /// prompt, or where the turn is one of the source of a fork.
+    pub(super) fn evidence(&self, header: &Header) -> Option<Value> {
+        let start = self.start.as_ref()?;
+        let prompt_sha256 = start.prompt_sha256.as_ref()?;
+        let is_own = start.sequence > header.inherited_records && start.sequence > 0 && self.sequence > start.sequence;
+        is_own.then(|| {
+            json!({
+                "version": 1, "requestId": self.turn_id, "promptSha256": prompt_sha256,
+                "startSequence": start.sequence, "endSequence": self.sequence,
+            })
+        })
+    }
 }
 
 /// How a turn ended, in the words of `turn/completed`.
@@ -109,4 +154,21 @@ impl Record {
     pub(super) fn is_user_message(item: &Item) -> bool {
         item.get("type").and_then(Value::as_str) == Some("userMessage")
     }
+
+    /// The prompt of a user message that is nothing else: no command, no attachments.
+    pub(super) fn only_prompt(item: &Item) -> Option<&str> {
+        let content = item.get("content")?.as_array().filter(|content| content.len() == 1)?;
+        let is_prompt = item.get("contentItemKinds")?.get(0)? == "prompt";
+        content.first().filter(|_| is_prompt)?.get("text")?.as_str()
+    }
+
+    /// SHA-256 of [`Self::only_prompt`].
+    pub(super) fn prompt_sha256(item: &Item) -> Option<String> {
+        Self::only_prompt(item).map(|prompt| random::hex(&Sha256::digest(prompt)))
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }

@@ -64,6 +64,10 @@ pub(super) enum Step {
     Sleep(Duration),
     /// A pause until somebody interrupts.
     Wait,
+    /// An attachment of the prompt, given back as an agent message.
+    Quote(String),
+    /// Another session that answers this prompt.
+    Spawn(String),
     /// The turn fails with this message.
     Fail(String),
     /// The agent process dies for good.
@@ -131,6 +135,8 @@ impl Script {
             "run" => Step::Run(some(name, text)?),
             "write" => write(text)?,
             "ask" => ask(&some(name, text)?),
+            "quote" => Step::Quote(some(name, text)?),
+            "spawn" => Step::Spawn(some(name, text)?),
             "pace" => Step::Pace(milliseconds(text).ok_or_else(|| usage(name))?),
             "sleep" => Step::Sleep(milliseconds(text).ok_or_else(|| usage(name))?),
             "wait" => Step::Wait,
@@ -155,6 +161,8 @@ pub(super) const DIRECTIVES: &[(&str, &str)] = &[
     ("run", "run COMMAND               ask for approval, then run COMMAND with sh in the workspace"),
     ("write", "write PATH TEXT           ask for approval, then make or replace the file PATH"),
     ("ask", "ask QUESTION [| OPTION]   ask the user and repeat the answer"),
+    ("quote", "quote NAME                give the attachment NAME of the prompt back"),
+    ("spawn", "spawn PROMPT              make a session below this one that tells what PROMPT would do"),
     ("pace", "pace MS                   wait MS milliseconds before each delta from here on"),
     ("sleep", "sleep MS                  wait MS milliseconds"),
     ("wait", "wait                      wait until somebody interrupts"),
@@ -302,6 +310,8 @@ mod tests {
             ("write a/b.txt one two", write("a/b.txt", "one two\n")),
             ("ask Which colour?", ask("Which colour?", &[])),
             ("ask Which? | red | dark blue", ask("Which?", &["red", "dark blue"])),
+            ("quote a b.txt", Step::Quote("a b.txt".to_owned())),
+            ("spawn say hi", Step::Spawn("say hi".to_owned())),
             ("pace 5", Step::Pace(Duration::from_millis(5))),
             ("sleep 3600000", Step::Sleep(Duration::from_secs(3600))),
             ("wait", Step::Wait),

@@ -4,6 +4,7 @@
 //! this order: first the state, then the event. So a page of history contains the effect of exactly the events up to
 //! its `eventCursor` (`cells-0.4.md` §3.2).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::active::Active;
 use super::history::{LastTurn, Page, Summary};
+use super::metadata::Metadata;
 use super::record::{Header, Item, Record, TurnEnd, TurnStatus};
 use super::store::Store;
 use crate::harness::clock::now_ms;
@@ -35,11 +37,14 @@ pub(super) struct Session {
 /// What changes.
 #[derive(Debug)]
 pub(super) struct State {
-    is_owned: bool,
+    pub(super) is_owned: bool,
     pub(super) title: String,
+    pub(super) metadata: Metadata,
     pub(super) updated_at: u64,
     /// Where the visible history ends in the file.
     pub(super) end: u64,
+    /// How many records that are, where it is known.
+    pub(super) records: Option<u64>,
     /// The last turn that does not run.
     pub(super) last_turn: LastTurn,
     pub(super) active: Option<Active>,
@@ -50,12 +55,15 @@ pub(super) struct State {
 
 impl Session {
     /// A stored session, which nobody controls.
-    pub(super) fn stored(summary: Summary, store: Arc<Store>, ring: Arc<EventRing>) -> Self {
+    pub(super) fn stored(summary: Summary, metadata: Metadata, store: Arc<Store>, ring: Arc<EventRing>) -> Self {
+        let preview = || summary.first_prompt.as_deref().map(title).unwrap_or_default();
         let state = State {
             is_owned: false,
-            title: summary.first_prompt.as_deref().map(title).unwrap_or_default(),
-            updated_at: summary.updated_at,
+            title: metadata.name.clone().unwrap_or_else(preview),
+            updated_at: summary.updated_at.max(metadata.updated_at),
+            metadata,
             end: summary.end,
+            records: summary.records,
             last_turn: summary.last_turn,
             active: None,
             allows_commands: false,
@@ -68,16 +76,18 @@ impl Session {
     /// Makes a new session durably. It is owned.
     pub(super) fn create(
         workspace: &(WorkspaceId, impl AsRef<Path>),
+        spawned_by: Option<NativeId>,
         store: Arc<Store>,
         ring: Arc<EventRing>,
     ) -> Result<Self, ToolError> {
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).map_err(|_| ToolError("EIO"))?;
         let header = Header {
-            id: NativeId::new(format!("session-{:032x}", u128::from_be_bytes(random))).map_err(|_| ToolError("EIO"))?,
+            id: new_id()?,
             workspace_id: workspace.0.clone(),
             cwd: workspace.1.as_ref().to_string_lossy().into_owned(),
             created_at: now_ms(),
+            forked_from: None,
+            spawned_by,
+            inherited_records: 0,
         };
         let end = store.create(header.clone()).map_err(|_| ToolError("EIO"))?;
         let summary = Summary {
@@ -86,12 +96,49 @@ impl Session {
             first_prompt: None,
             last_turn: LastTurn::None,
             updated_at: header.created_at,
+            records: Some(1),
             header,
         };
-        let session = Self::stored(summary, store, ring);
+        let session = Self::stored(summary, Metadata::default(), store, ring);
         session.lock().is_owned = true;
         session.emit("thread/started", json!({"thread": session.view()}));
         Ok(session)
+    }
+
+    /// Makes a copy of this session durably. It is owned once [`Self::own`] was called. Blocks on the disk.
+    ///
+    /// # Errors
+    /// `EBUSY` while a turn runs, `EIO`.
+    pub(super) fn fork(&self, name: Option<String>) -> Result<Self, ToolError> {
+        let (end, records) = {
+            let state = self.lock();
+            if state.active.is_some() {
+                return Err(ToolError("EBUSY"));
+            }
+            (state.end, state.records)
+        };
+        let header = Header {
+            id: new_id()?,
+            created_at: now_ms(),
+            forked_from: Some(self.id().clone()),
+            spawned_by: None,
+            inherited_records: records.unwrap_or(u64::MAX),
+            ..self.header.clone()
+        };
+        let id = header.id.clone();
+        let io = |_| ToolError("EIO");
+        self.store.fork(header, self.id(), self.items_start, end).map_err(io)?;
+        let mut metadata = Metadata { updated_at: now_ms(), ..Metadata::default() };
+        if name.is_some() {
+            metadata.name = name;
+            // A fork that could not be named is one all the same.
+            if self.store.set_metadata(&id, &metadata).is_err() {
+                metadata.name = None;
+            }
+        }
+        let summary = self.store.open(&id).and_then(|file| Summary::read(&file)).map_err(io)?;
+        let summary = summary.ok_or(ToolError("EIO"))?;
+        Ok(Self::stored(summary, metadata, Arc::clone(&self.store), Arc::clone(&self.ring)))
     }
 
     /// Its identity.
@@ -102,15 +149,20 @@ impl Session {
     /// Takes control of a stored session. A turn whose process died is ended as interrupted.
     pub(super) async fn own(&self) -> Result<(), ToolError> {
         let _writing = self.writing.lock().await;
-        let (last_turn, end) = {
+        let (last_turn, end, sequence) = {
             let state = self.lock();
-            (state.last_turn.clone(), state.end)
+            if state.metadata.is_archived {
+                return Err(ToolError("EINVAL"));
+            }
+            (state.last_turn.clone(), state.end, state.next_position())
         };
-        if let LastTurn::Open(turn_id) = last_turn {
-            let ended = TurnEnd { turn_id, status: TurnStatus::Interrupted, error: None, timestamp: now_ms() };
+        if let LastTurn::Open(turn_id, start) = last_turn {
+            let status = TurnStatus::Interrupted;
+            let ended = TurnEnd { turn_id, status, error: None, timestamp: now_ms(), start, sequence };
             let end = self.append(end, vec![Record::TurnEnd(ended.clone())], true).await?;
             let mut state = self.lock();
-            (state.end, state.updated_at) = (end, ended.timestamp);
+            state.advance(end);
+            state.updated_at = ended.timestamp;
             state.last_turn = LastTurn::Ended(ended);
         }
         let mut state = self.lock();
@@ -128,8 +180,8 @@ impl Session {
         (state.allows_commands, state.allows_file_changes) = (false, false);
         if let Some(active) = state.active.take() {
             active.stop.cancel();
-            if active.has_started {
-                state.last_turn = LastTurn::Open(active.turn);
+            if active.start.is_some() {
+                state.last_turn = LastTurn::Open(active.turn, active.start);
             }
         }
     }
@@ -170,11 +222,22 @@ impl Session {
         self.view_of(&self.lock())
     }
 
+    /// What a list shows, and where the history that it tells of ends.
+    pub(super) fn view_and_end(&self) -> (SessionView, u64) {
+        let state = self.lock();
+        (self.view_of(&state), state.end)
+    }
+
+    /// Where the first record of the history starts.
+    pub(super) fn items_start(&self) -> u64 {
+        self.items_start
+    }
+
     /// A page of history. Without a cursor it is the newest one, with the item that is being made.
     pub(super) async fn read(&self, cursor: Option<u64>) -> Result<Value, ToolError> {
         let (view, end, active, open_turn, event_cursor) = {
             let state = self.lock();
-            let open_turn = if let LastTurn::Open(turn) = &state.last_turn { Some(turn.clone()) } else { None };
+            let open_turn = if let LastTurn::Open(turn, _) = &state.last_turn { Some(turn.clone()) } else { None };
             let active = state.active.as_ref().map(|active| (active.turn.clone(), active.live_item()));
             (self.view_of(&state), state.end, active, open_turn, self.ring.newest())
         };
@@ -189,7 +252,7 @@ impl Session {
         let live_count = usize::from(live.is_some());
         let (store, id) = (Arc::clone(&self.store), self.id().clone());
         let page = tokio::task::spawn_blocking(move || {
-            let file = store.open(&id).map_err(|_| ToolError("EIO"))?;
+            let file = store.open(&id).map_err(|error| open_error(&error))?;
             Page::read(&file, from, live_count, live_bytes)
         });
         let Page { mut items, ends, start } = page.await.map_err(|_| ToolError("EIO"))??;
@@ -205,11 +268,46 @@ impl Session {
             died.then_some((TurnStatus::Interrupted.as_str(), None))
         };
         let next_cursor = (start > self.items_start).then(|| start.to_string());
-        let mut reply = json!({"session": view, "turns": group(items, status), "nextCursor": next_cursor});
+        let mut turns = group(items, status);
+        self.add_evidence(&mut turns, &ends);
+        let mut reply = json!({"session": view, "turns": turns, "nextCursor": next_cursor});
         if is_first {
             reply["eventCursor"] = json!(event_cursor);
         }
         Ok(reply)
+    }
+
+    /// Attaches what each turn that ends on this page proves, to the last of its elements.
+    fn add_evidence(&self, turns: &mut [Value], ends: &BTreeMap<String, TurnEnd>) {
+        let mut seen = BTreeSet::new();
+        for turn in turns.iter_mut().rev() {
+            let Some(end) = turn.get("id").and_then(Value::as_str).and_then(|id| ends.get(id)) else { continue };
+            if seen.insert(&end.turn_id)
+                && let Some(evidence) = end.evidence(&self.header)
+            {
+                turn["submissionEvidence"] = evidence;
+            }
+        }
+    }
+
+    /// Changes name or archive state durably, and shows it together with the event `method`.
+    pub(super) async fn set_metadata(
+        &self,
+        change: impl FnOnce(&mut Metadata),
+        show: impl FnOnce(&Self, &mut State),
+    ) -> Result<(), ToolError> {
+        let _writing = self.writing.lock().await;
+        let mut metadata = self.lock().metadata.clone();
+        change(&mut metadata);
+        metadata.updated_at = now_ms();
+        let (store, id, written) = (Arc::clone(&self.store), self.id().clone(), metadata.clone());
+        let written = tokio::task::spawn_blocking(move || store.set_metadata(&id, &written)).await;
+        written.ok().and_then(Result::ok).ok_or(ToolError("EIO"))?;
+        let mut state = self.lock();
+        state.updated_at = metadata.updated_at;
+        state.metadata = metadata;
+        show(self, &mut state);
+        Ok(())
     }
 
     /// Appends an item that belongs to no turn, durably, and tells of it.
@@ -218,7 +316,8 @@ impl Session {
         let end = self.lock().end;
         let end = self.append(end, vec![Record::Item { item: item.clone() }], true).await?;
         let mut state = self.lock();
-        (state.end, state.updated_at) = (end, now_ms());
+        state.advance(end);
+        state.updated_at = now_ms();
         self.emit("item/completed", json!({"turnId": item.get("turnId"), "item": item}));
         Ok(())
     }
@@ -251,8 +350,9 @@ impl Session {
         let (last_turn_id, last_turn_result) = match &state.last_turn {
             LastTurn::None => (None, None),
             LastTurn::Ended(end) => (Some(end.turn_id.clone()), Some(end.status.result())),
-            LastTurn::Open(turn) => (Some(turn.clone()), Some(TurnStatus::Interrupted.result())),
+            LastTurn::Open(turn, _) => (Some(turn.clone()), Some(TurnStatus::Interrupted.result())),
         };
+        let (header, is_archived) = (&self.header, state.metadata.is_archived);
         SessionView {
             id: self.id().clone(),
             title: state.title.clone(),
@@ -261,16 +361,16 @@ impl Session {
             status_details: Some(status_details(state)),
             created_at: Some(self.header.created_at),
             updated_at: Some(state.updated_at),
-            resumable: true,
+            resumable: !is_archived,
             owned: Some(state.is_owned),
-            archived: false,
-            archive_allowed: None,
+            archived: is_archived,
+            archive_allowed: Some(!is_archived && state.active.is_none()),
             active_turn_id: state.active.as_ref().map(|active| active.turn.clone()),
             last_turn_id,
             last_turn_result,
-            parent_session_id: None,
-            branch_name: None,
-            forkable: None,
+            parent_session_id: header.forked_from.clone(),
+            branch_name: state.metadata.name.clone().filter(|_| header.forked_from.is_some()),
+            forkable: Some(true),
             history_revision: Some(state.end.to_string()),
             native: None,
         }
@@ -278,6 +378,17 @@ impl Session {
 }
 
 impl State {
+    /// One more record is in the history, which ends at `end`.
+    pub(super) fn advance(&mut self, end: u64) {
+        self.end = end;
+        self.records = self.records.map(|records| records + 1);
+    }
+
+    /// The position of the next record; 0 where it is not known.
+    pub(super) fn next_position(&self) -> u64 {
+        self.records.map_or(0, |records| records + 1)
+    }
+
     /// As [`Session::check_owned`].
     pub(super) fn check_owned(&self) -> Result<(), ToolError> {
         if self.is_owned { Ok(()) } else { Err(ToolError("HARNESS_SESSION_NOT_OWNED")) }
@@ -314,6 +425,18 @@ fn group<'a>(items: Vec<Item>, status: impl Fn(&str) -> Option<(&'a str, Option<
         element
     };
     turns.into_iter().map(element).collect()
+}
+
+/// A fresh identity.
+fn new_id() -> Result<NativeId, ToolError> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).map_err(|_| ToolError("EIO"))?;
+    NativeId::new(format!("session-{:032x}", u128::from_be_bytes(random))).map_err(|_| ToolError("EIO"))
+}
+
+/// Why a session file cannot be opened: it was deleted meanwhile, or it cannot be read.
+pub(super) fn open_error(error: &std::io::Error) -> ToolError {
+    if error.kind() == std::io::ErrorKind::NotFound { ToolError("ENOENT") } else { ToolError("EIO") }
 }
 
 fn status_type(state: &State) -> &'static str {

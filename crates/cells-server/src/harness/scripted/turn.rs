@@ -3,14 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cells_protocol::harness::{AttachmentKind, HarnessAttachment};
 use cells_protocol::ids::NativeId;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::active::{Channel, Stop};
+use super::driver::Agent;
 use super::edit;
-use super::order::Work;
+use super::message::Message;
+use super::order::{Order, Work};
 use super::record::{Item, TurnStatus};
 use super::report::{Report, code_span};
 use super::requests::{Answer, Decision, RequestKind, questions};
@@ -22,8 +25,10 @@ use crate::harness::plugin::ToolError;
 
 /// A turn and what it has done so far.
 pub(super) struct Turn {
+    agent: Arc<Agent>,
     session: Arc<Session>,
     id: NativeId,
+    attachments: Vec<HarnessAttachment>,
     stop: CancellationToken,
     /// Items made so far; numbers the next one.
     items: u32,
@@ -42,23 +47,20 @@ pub(super) enum ProcessEnd {
 
 impl Turn {
     /// A turn for which `session` is reserved.
-    pub(super) fn new(session: Arc<Session>, id: NativeId, stop: CancellationToken) -> Self {
-        Self { session, id, stop, items: 0, pace: None, report: Report::default() }
+    pub(super) fn new(agent: Arc<Agent>, session: Arc<Session>, id: NativeId, stop: CancellationToken) -> Self {
+        Self { agent, session, id, attachments: Vec::new(), stop, items: 0, pace: None, report: Report::default() }
     }
 
-    /// Makes the prompt durable, says so to `started`, and works until the turn has ended or the agent process has.
-    ///
-    /// `kind` is the kind of the prompt in `contentItemKinds`: `prompt` or `command`.
+    /// Makes the message durable, says so to `started`, and works until the turn has ended or the agent process has.
     pub(super) async fn run(
         mut self,
-        prompt: String,
-        kind: &'static str,
+        message: Message,
         work: Work,
         started: oneshot::Sender<Result<(), ToolError>>,
     ) -> Option<ProcessEnd> {
-        let user_message = self
-            .item("userMessage", json!({"content": [{"type": "text", "text": prompt}], "contentItemKinds": [kind]}));
-        let start = self.session.start_turn(&self.id, &prompt, user_message).await;
+        let user_message = self.item("userMessage", message.content());
+        let start = self.session.start_turn(&self.id, &message.text, user_message).await;
+        self.attachments = message.attachments;
         let has_started = start.is_ok();
         // Nobody listens any more when the node stops; the turn ends by its token then.
         let _ = started.send(start);
@@ -112,6 +114,8 @@ impl Turn {
             Step::Run(command) => self.run_command(&command).await,
             Step::Write { path, text } => self.write_file(&path, &text).await,
             Step::Ask { question, options } => self.ask_user(&question, &options).await,
+            Step::Quote(name) => self.quote(&name).await,
+            Step::Spawn(prompt) => self.spawn(&prompt).await,
             Step::Pace(pace) => {
                 self.pace = Some(pace).filter(|pace| !pace.is_zero());
                 Ok(())
@@ -255,6 +259,37 @@ impl Turn {
             Answer::Text(text) => self.message(&format!("You answered: {text}")).await,
             Answer::Decision(_) => Ok(()),
         }
+    }
+
+    /// Gives an attachment of the prompt back: a text as it is, of an image what it is.
+    async fn quote(&mut self, name: &str) -> Result<(), Stop> {
+        let attachment = self.attachments.iter().find(|attachment| attachment.name == name);
+        let text = match attachment {
+            None => format!("There is no attachment {}.", code_span(name)),
+            Some(attachment) => match attachment.kind {
+                AttachmentKind::Text => attachment.content.clone(),
+                AttachmentKind::Image => {
+                    let mime_type = attachment.mime_type.as_deref().unwrap_or_default();
+                    format!("{} is an {mime_type} of {} characters.", code_span(name), attachment.content.len())
+                }
+            },
+        };
+        self.message(&text).await
+    }
+
+    /// Has another session answer `prompt`.
+    async fn spawn(&mut self, prompt: &str) -> Result<(), Stop> {
+        let members = json!({"tool": "spawnAgent", "prompt": prompt, "receiverThreadIds": [], "status": "inProgress"});
+        let item = self.item("collabAgentToolCall", members);
+        self.session.start_item(&self.id, item)?;
+        let child = self.agent.spawn(&self.session, prompt, &Order::new(prompt).describe()).await;
+        self.finish(|item| {
+            set_status(item, if child.is_ok() { "completed" } else { "failed" });
+            let ids: Vec<_> = child.iter().collect();
+            item.insert("receiverThreadIds".to_owned(), json!(ids));
+        })
+        .await?;
+        Ok(())
     }
 
     async fn answer(&self, kind: RequestKind, params: Value) -> Result<Answer, Stop> {

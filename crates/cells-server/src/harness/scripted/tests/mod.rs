@@ -2,6 +2,7 @@
 
 mod commands;
 mod history;
+mod manage;
 mod sessions;
 mod turns;
 

@@ -285,12 +285,27 @@ async fn the_descriptor_declares_what_works_and_other_tools_do_not() {
     let capabilities = descriptor["capabilities"].as_object().unwrap();
     let declared: Vec<_> =
         capabilities.iter().filter(|(_, value)| **value == json!(true)).map(|(name, _)| name).collect();
-    let mut expected = ["history", "create", "resume", "interrupt", "interactions", "slashCommands", "commandOutputs"];
-    expected.sort_unstable();
+    let expected = [
+        "archive",
+        "commandOutputs",
+        "create",
+        "delete",
+        "fork",
+        "history",
+        "interactions",
+        "interrupt",
+        "rename",
+        "resume",
+        "search",
+        "sessionDigest",
+        "slashCommands",
+        "unarchive",
+    ];
     assert_eq!(declared, expected);
+    assert_eq!(capabilities["attachments"], json!(["text", "image"]));
     let unknown = Err(ToolError("ECAPABILITY"));
-    assert_eq!(agent.execute("harness_fork", "f", json!({"sessionId": "s"})).await, unknown);
-    assert_eq!(agent.read("harness_session_search", json!({})).await, unknown);
+    assert_eq!(agent.execute("harness_none", "f", json!({"sessionId": "s"})).await, unknown);
+    assert_eq!(agent.read("harness_none", json!({})).await, unknown);
 }
 
 #[test]

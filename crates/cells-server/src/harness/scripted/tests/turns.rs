@@ -295,7 +295,8 @@ async fn bad_arguments_are_refused_before_anything_happens() {
         (json!({"sessionId": session, "prompt": ""}), "EINVAL"),
         (json!({"sessionId": session, "prompt": "x".repeat(131_073)}), "EINVAL"),
         (json!({"sessionId": session, "prompt": "hi", "selection": {"modelId": "m"}}), "ECAPABILITY"),
-        (json!({"sessionId": session, "prompt": "hi", "attachments": [{}]}), "ECAPABILITY"),
+        (json!({"sessionId": session, "prompt": "hi", "attachments": [{}]}), "EINVAL"),
+        (json!({"sessionId": session, "prompt": "hi", "attachments": {}}), "EINVAL"),
     ] {
         assert_eq!(turn(arguments.clone()).await, Err(ToolError(code)), "{arguments:.100}");
     }

@@ -1,0 +1,16 @@
+//! What is kept of a session beside its history: its name, and whether it is archived.
+
+use serde::{Deserialize, Serialize};
+
+/// The content of a metadata file.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Metadata {
+    /// The name that somebody gave the session.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<String>,
+    /// Somebody put it away.
+    pub(super) is_archived: bool,
+    /// When one of them changed last, in Unix milliseconds.
+    pub(super) updated_at: u64,
+}
