@@ -81,7 +81,7 @@ impl Search {
     fn session(&mut self, view: &SessionView, end: u64, store: &Store) -> bool {
         if self.mode == HarnessSearchMode::Title {
             if self.find(&view.title).is_some() {
-                self.add(view, view.title.clone(), None);
+                self.add(view, &view.title, None);
             }
         // A session that is gone or cannot be read hides no other.
         } else if let Ok(file) = store.open(&view.id) {
@@ -108,7 +108,7 @@ impl Search {
             });
             let found = said.and_then(|said| self.find(said.text()).map(|at| excerpt(said.text(), at)));
             if let Some(summary) = found {
-                self.add(view, summary, Some(&item));
+                self.add(view, &summary, Some(&item));
                 if self.truncated {
                     return;
                 }
@@ -124,7 +124,7 @@ impl Search {
         places.all(|place| place.is_some()).then(|| text.get(..first).map_or(0, |before| before.chars().count()))
     }
 
-    fn add(&mut self, view: &SessionView, summary: String, item: Option<&Item>) {
+    fn add(&mut self, view: &SessionView, summary: &str, item: Option<&Item>) {
         if self.matches.len() == SEARCH_MATCHES_MAX {
             self.truncated = true;
             return;

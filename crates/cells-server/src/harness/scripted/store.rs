@@ -117,8 +117,9 @@ impl Store {
     /// Makes or replaces a file in one durable step.
     fn write_whole(&self, path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
         let staged = path.with_extension("new");
-        let options = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).clone();
-        let mut file = options.clone().custom_flags(NO_LINK).open(&staged)?;
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600).custom_flags(NO_LINK);
+        let mut file = options.open(&staged)?;
         let written = write(&mut file).and_then(|()| file.sync_all()).and_then(|()| std::fs::rename(&staged, path));
         if let Err(error) = written {
             // What cannot be removed either is replaced by the next attempt.
