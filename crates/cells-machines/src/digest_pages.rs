@@ -1,7 +1,5 @@
 //! Joins the pages of a digest (`cells-0.4.md` §7.3).
 
-use std::collections::BTreeSet;
-
 use cells_protocol::harness::{DigestEntry, DigestPage};
 use cells_protocol::ids::DigestRevision;
 use cells_protocol::limits::{DIGEST_MAX_BYTES, DIGEST_MAX_ENTRIES};
@@ -13,8 +11,7 @@ pub struct DigestPages {
     first: Option<DigestPage>,
     entries: Vec<DigestEntry>,
     omitted_unclassified: u64,
-    seen_ids: BTreeSet<String>,
-    seen_cursors: BTreeSet<String>,
+    cursors: Vec<String>,
     n_bytes: usize,
 }
 
@@ -41,7 +38,7 @@ pub enum DigestFailure {
     /// An entry stands on two pages.
     #[error("an entry stands on two pages of the digest")]
     EntryTwice,
-    /// A cursor came back.
+    /// A cursor came back, or there are more than 1,000 pages.
     #[error("the pages of the digest go round in a circle")]
     Cycle,
     /// There are more than 10,000 entries, or 32 MiB of text.
@@ -62,9 +59,6 @@ impl DigestPages {
         }
         self.omitted_unclassified = self.omitted_unclassified.saturating_add(page.omitted_unclassified.unwrap_or(0));
         for entry in entries {
-            if !self.seen_ids.insert(entry.id.as_str().to_owned()) {
-                return Err(DigestFailure::EntryTwice);
-            }
             self.n_bytes += entry.text.len();
             self.entries.push(entry);
         }
@@ -72,17 +66,26 @@ impl DigestPages {
             return Err(DigestFailure::TooLarge);
         }
         let Some(cursor) = next_cursor else {
+            let mut ids: Vec<&str> = self.entries.iter().map(|entry| entry.id.as_str()).collect();
+            ids.sort_unstable();
+            if ids.windows(2).any(|pair| pair[0] == pair[1]) {
+                return Err(DigestFailure::EntryTwice);
+            }
             let entries = std::mem::take(&mut self.entries);
             // Metadata alone has no such number.
             let omitted_unclassified = head.omitted_unclassified.map(|_| self.omitted_unclassified);
             return Ok(DigestStep::Complete(Box::new(DigestPage { entries, omitted_unclassified, ..head.clone() })));
         };
-        if !self.seen_cursors.insert(cursor.clone()) || self.seen_cursors.len() > DIGEST_MAX_ENTRIES {
+        if self.cursors.contains(&cursor) || self.cursors.len() > DIGEST_PAGES_MAX {
             return Err(DigestFailure::Cycle);
         }
+        self.cursors.push(cursor.clone());
         Ok(DigestStep::Fetch { cursor, revision: page.revision })
     }
 }
+
+/// Pages may be empty, but not that many of them.
+const DIGEST_PAGES_MAX: usize = 1_000;
 
 #[cfg(test)]
 mod tests {

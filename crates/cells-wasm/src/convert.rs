@@ -84,8 +84,13 @@ impl Argument {
     /// Anything that JSON can hold.
     pub(crate) fn json(&self, value: &JsValue) -> Result<Value> {
         let text = self.json_text(value)?;
-        let value = Json::parse(self.name, text.as_bytes()).map_err(|_| self.must_be("a JSON value"))?;
-        Ok(value.into_value())
+        let value = Json::parse(self.name, text.as_bytes()).map_err(|_| self.must_be("a JSON value"))?.into_value();
+        // A number beyond 2^53 − 1 may be another one than was meant.
+        if to_exact_vec(&value).is_some() {
+            Ok(value)
+        } else {
+            Err(self.must_be("a JSON value with integers of at most 2^53 − 1"))
+        }
     }
 
     /// The JSON text of a value.

@@ -12,5 +12,6 @@ mod files;
 mod memory;
 mod network;
 mod processes;
+mod sessions;
 mod sources;
 mod writes;

@@ -88,7 +88,7 @@ impl HarnessSearchQuery {
         if self.query.contains(['\n', '\r']) {
             return Ok(());
         }
-        let mut keywords: Vec<String> = self.query.split([' ', '\t']).map(str::to_lowercase).collect();
+        let mut keywords: Vec<String> = self.query.split([' ', '\t']).map(str::to_ascii_lowercase).collect();
         keywords.sort_unstable();
         keywords.dedup();
         keywords.retain(|keyword| !keyword.is_empty());

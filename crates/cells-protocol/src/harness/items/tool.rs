@@ -1,7 +1,5 @@
 //! The summary of what a tool does (`harness.md` §4.4).
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 use serde_json::Value;
 
@@ -40,13 +38,16 @@ impl ToolSummary {
     pub(super) fn of(item: &Value, native_type: &str) -> Self {
         let name = ["tool", "name"].iter().find_map(|key| item.get(key)?.as_str()).unwrap_or(native_type);
         let name: String = name.chars().take(NAME_MAX_CHARS).collect();
-        let (command_preview, paths) = match summary_of(item) {
+        let (command_preview, mut paths) = match summary_of(item) {
             Some(summary) => summary,
             None => reduced(item),
         };
+        paths.sort_unstable();
+        paths.dedup();
+        paths.truncate(PATHS_MAX);
         let operation = ToolOperation::named(item.get("operation").and_then(Value::as_str).unwrap_or_default())
             .unwrap_or_else(|| ToolOperation::guessed(&[native_type, &name, &command_preview].join(" ")));
-        Self { name, operation, command_preview, paths: paths.into_iter().take(PATHS_MAX).collect() }
+        Self { name, operation, command_preview, paths }
     }
 }
 
@@ -64,7 +65,7 @@ impl ToolOperation {
 
     /// What words tell; the first that is found.
     fn guessed(text: &str) -> Self {
-        let text = text.to_lowercase();
+        let text = text.to_ascii_lowercase();
         let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
         if has(&["change", "patch", "write", "edit"]) {
             Self::Write
@@ -81,20 +82,20 @@ impl ToolOperation {
 }
 
 /// Preview and paths of an item that a node has summarised.
-fn summary_of(item: &Value) -> Option<(String, BTreeSet<String>)> {
+fn summary_of(item: &Value) -> Option<(String, Vec<String>)> {
     let (preview, listed) = (item.get("commandPreview")?.as_str()?, item.get("paths")?.as_array()?);
-    let mut paths = BTreeSet::new();
+    let mut paths = Vec::new();
     listed.iter().filter_map(Value::as_str).for_each(|path| add_path(path, &mut paths));
     Some((first_line(preview), paths))
 }
 
 /// Preview and paths of an item with all its detail.
-fn reduced(item: &Value) -> (String, BTreeSet<String>) {
+fn reduced(item: &Value) -> (String, Vec<String>) {
     // Function calls carry their arguments as JSON text.
     let parsed = item.get("arguments").and_then(Value::as_str).and_then(|text| serde_json::from_str(text).ok());
     let arguments: &Value = parsed.as_ref().or(item.get("arguments")).unwrap_or(&Value::Null);
     let command = command_of(item).or_else(|| command_of(arguments)).unwrap_or_default();
-    let mut paths = BTreeSet::new();
+    let mut paths = Vec::new();
     collect_paths(item, 0, &mut paths);
     collect_paths(arguments, 0, &mut paths);
     for key in ["input", "patch", "diff", "arguments"] {
@@ -123,7 +124,7 @@ fn first_line(command: &str) -> String {
     preview
 }
 
-fn collect_paths(value: &Value, depth: usize, paths: &mut BTreeSet<String>) {
+fn collect_paths(value: &Value, depth: usize, paths: &mut Vec<String>) {
     if depth > PATH_DEPTH_MAX {
         return;
     }
@@ -148,7 +149,7 @@ fn collect_paths(value: &Value, depth: usize, paths: &mut BTreeSet<String>) {
     }
 }
 
-fn collect_patch_headers(text: &str, paths: &mut BTreeSet<String>) {
+fn collect_patch_headers(text: &str, paths: &mut Vec<String>) {
     for line in text.lines() {
         let path = ["*** Add File: ", "*** Update File: ", "*** Delete File: "]
             .iter()
@@ -160,7 +161,7 @@ fn collect_patch_headers(text: &str, paths: &mut BTreeSet<String>) {
 }
 
 /// Operands of a simple command: no quotes, and nothing that a shell would interpret.
-fn collect_operands(command: &str, paths: &mut BTreeSet<String>) {
+fn collect_operands(command: &str, paths: &mut Vec<String>) {
     if command.contains(|char: char| "|&;<>()$`\\\"'*?[]{}#~=%!\n\r".contains(char)) {
         return;
     }
@@ -174,10 +175,10 @@ fn collect_operands(command: &str, paths: &mut BTreeSet<String>) {
     operands.skip(n_patterns).for_each(|path| add_path(path, paths));
 }
 
-fn add_path(path: &str, paths: &mut BTreeSet<String>) {
+fn add_path(path: &str, paths: &mut Vec<String>) {
     let path = path.trim();
     if !path.is_empty() && path.chars().count() <= PATH_MAX_CHARS {
-        paths.insert(path.to_owned());
+        paths.push(path.to_owned());
     }
 }
 

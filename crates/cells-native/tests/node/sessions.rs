@@ -1,0 +1,243 @@
+//! What is done to whole sessions of a running node, as far as its agent announces it; what it does not is never sent.
+
+use cells_driver::{
+    BranchOptions, DigestOptions, Error, ErrorKind, HarnessAttachment, HarnessCapabilities, HarnessClient,
+    HarnessSearchMode, HarnessSearchQuery, HistoryOptions, ItemContent, ListOptions, MutationOptions, NativeEvent,
+    NativeId, OperationOptions, Outcome, ProfileId, TurnOptions, harness_archive_allowed,
+};
+use serde_json::json;
+
+use crate::stage::Stage;
+
+/// A node, and a session in which a turn was run.
+struct Scene {
+    stage: Stage,
+    harness: HarnessClient,
+    profile: ProfileId,
+    session: NativeId,
+    can: HarnessCapabilities,
+}
+
+impl Scene {
+    async fn new() -> Self {
+        let stage = Stage::new().await;
+        let harness = stage.harness();
+        let (profile, session) = stage.session(&harness).await;
+        let can = harness.profiles(OperationOptions::default()).await.unwrap().profiles[0].capabilities.clone();
+        let scene = Self { stage, harness, profile, session, can };
+        scene.run("say A badger crossed the river.").await;
+        scene
+    }
+
+    /// Runs a turn to its end, approving what is asked for, and gives what was told.
+    async fn run(&self, prompt: &str) -> Vec<NativeEvent> {
+        let Self { harness, profile, session, .. } = self;
+        let mut events = harness.subscribe(profile);
+        events.ready().await.unwrap();
+        let mut cursor = events.snapshot(None).cursor;
+        let turn = harness.turn(profile, session, prompt, MutationOptions::default()).await.unwrap().value.turn_id;
+        let mut told = Vec::new();
+        loop {
+            let snapshot = events.snapshot(cursor.as_ref());
+            cursor = snapshot.cursor;
+            for event in snapshot.events {
+                let event = NativeEvent::of(&event.message);
+                if let NativeEvent::Requested { request } = &event {
+                    let yes = json!({"decision": "accept"});
+                    harness.respond(profile, request.id.clone(), yes, MutationOptions::default()).await.unwrap();
+                }
+                let is_over = matches!(&event, NativeEvent::TurnCompleted { turn_id, .. } if *turn_id == turn);
+                told.push(event);
+                if is_over {
+                    return told;
+                }
+            }
+            events.changed().await.unwrap();
+        }
+    }
+
+    /// What a feature that is not announced gives: an error, and no call of its tool.
+    fn refused(&self, tool: &str, error: &Error) {
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{tool}: {error}");
+        assert_eq!(self.stage.proxy.counts().tools.get(tool).copied().unwrap_or_default(), 0, "{tool} is not sent");
+    }
+}
+
+#[tokio::test]
+async fn items_and_events_of_the_agent_are_read() {
+    let scene = Scene::new().await;
+    let told = scene.run("think Hm.\nrun echo one\nwrite made.txt two\nsay Done.").await;
+    let n_approvals = told.iter().filter(|event| matches!(event, NativeEvent::Requested { .. })).count();
+    assert_eq!(n_approvals, 2);
+    let kinds = |wanted: fn(&NativeEvent) -> bool| told.iter().any(wanted);
+    assert!(kinds(|event| matches!(event, NativeEvent::TurnStarted { .. })));
+    assert!(kinds(|event| matches!(event, NativeEvent::TextDelta { .. })));
+    assert!(kinds(|event| matches!(event, NativeEvent::RequestResolved { .. })));
+    assert!(kinds(|event| matches!(event, NativeEvent::ItemCompleted { .. })));
+
+    let Scene { harness, profile, session, .. } = &scene;
+    let history = harness.read(profile, session, HistoryOptions::default()).await.unwrap();
+    let items: Vec<_> = history.turns.iter().flat_map(|turn| turn.read_items()).collect();
+    assert!(
+        items.iter().all(|item| item.id.is_some() && item.turn_id.is_some() && item.content != ItemContent::Unknown)
+    );
+    let has = |wanted: &dyn Fn(&ItemContent) -> bool| items.iter().any(|item| wanted(&item.content));
+    assert!(has(&|item| matches!(item, ItemContent::User { text, .. } if text == "say A badger crossed the river.")));
+    assert!(has(&|item| matches!(item, ItemContent::Agent { text } if text == "A badger crossed the river.")));
+    assert!(has(&|item| matches!(item, ItemContent::Reasoning { text } if text == "Hm.")));
+    assert!(has(&|item| matches!(item, ItemContent::CommandExecution(tool) if tool.command_preview == "echo one")));
+    let made = |path: &String| path.ends_with("made.txt");
+    assert!(has(&|item| matches!(item, ItemContent::FileChange(tool) if tool.paths.iter().any(made))));
+}
+
+#[tokio::test]
+async fn a_list_is_read_in_pages_of_the_size_that_was_asked_for() {
+    let scene = Scene::new().await;
+    let Scene { harness, profile, .. } = &scene;
+    scene.stage.session(harness).await;
+    let mut seen = 0;
+    let mut cursor = None;
+    loop {
+        let options = ListOptions { limit: Some(1), cursor, ..ListOptions::default() };
+        let page = harness.list(profile, options).await.unwrap();
+        assert!(page.sessions.len() <= 1);
+        seen += page.sessions.len();
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(seen, 2);
+}
+
+#[tokio::test]
+async fn sessions_are_named_and_forked() {
+    let scene = Scene::new().await;
+    let Scene { harness, profile, session, can, .. } = &scene;
+    let options = MutationOptions::default;
+    let renamed = harness.rename(profile, session, " River notes ", options()).await;
+    match renamed {
+        Ok(renamed) => assert_eq!(renamed.value.session.title, "River notes"),
+        Err(error) => scene.refused("harness_rename", &error),
+    }
+    match harness.fork(profile, session, Some("second try"), options()).await {
+        Ok(fork) => {
+            let fork = fork.value.session;
+            assert_eq!((fork.parent_session_id.as_ref(), fork.owned), (Some(session), Some(true)));
+            assert_eq!(fork.branch_name.as_deref(), Some("second try"));
+            let family = harness.conversation_branches(profile, &fork, BranchOptions::default()).await.unwrap();
+            assert!(family.len() == 2 && family.iter().any(|one| one.id == *session));
+        }
+        Err(error) => {
+            assert!(!can.fork);
+            scene.refused("harness_fork", &error);
+        }
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_archived_and_deleted() {
+    let scene = Scene::new().await;
+    let Scene { harness, profile, session, can, .. } = &scene;
+    let options = MutationOptions::default;
+    let before = harness.inspect(profile, session, OperationOptions::default()).await.unwrap().session;
+    assert!(harness_archive_allowed(&before));
+    match harness.archive(profile, session, true, options()).await {
+        Ok(archived) => {
+            assert!(archived.value.session.archived && !harness_archive_allowed(&archived.value.session));
+            let options = ListOptions { archived: true, ..ListOptions::default() };
+            let listed = harness.list(profile, options).await.unwrap();
+            assert!(listed.sessions.iter().any(|one| one.id == *session));
+            let back = harness.archive(profile, session, false, MutationOptions::default()).await.unwrap();
+            assert!(!back.value.session.archived);
+            harness.archive(profile, session, true, MutationOptions::default()).await.unwrap();
+        }
+        Err(error) => {
+            assert!(!can.archive);
+            scene.refused("harness_archive", &error);
+        }
+    }
+    match harness.delete(profile, session, options()).await {
+        Ok(deleted) => {
+            assert_eq!(deleted.value.deleted_session_ids, [session.clone()]);
+            let gone = harness.inspect(profile, session, OperationOptions::default()).await.unwrap_err();
+            assert_eq!(gone.kind(), ErrorKind::NotFound);
+            let again = harness.delete(profile, session, options()).await.unwrap_err();
+            assert_eq!(again.outcome(), Some(Outcome::NotCommitted), "{again}");
+        }
+        Err(error) => {
+            assert!(!can.delete);
+            scene.refused("harness_delete", &error);
+        }
+    }
+}
+
+#[tokio::test]
+async fn sessions_are_searched_and_digested() {
+    let scene = Scene::new().await;
+    let Scene { harness, profile, session, can, .. } = &scene;
+    for (mode, hits) in [
+        (HarnessSearchMode::Content, "river BADGER"),
+        (HarnessSearchMode::Title, "badger"),
+        (HarnessSearchMode::Prompt, "say river"),
+    ] {
+        let query = HarnessSearchQuery { query: hits.to_owned(), mode, archived: false };
+        match harness.search(profile, &query, OperationOptions::default()).await {
+            Ok(found) => {
+                // A node without keywords looks for the two words side by side.
+                let is_there = found.matches.iter().any(|found| found.session_id == *session);
+                assert!(is_there || found.literal, "{mode:?} {found:?}");
+                let nothing = HarnessSearchQuery { query: "walrus".to_owned(), mode, archived: false };
+                let nothing = harness.search(profile, &nothing, OperationOptions::default()).await.unwrap();
+                assert!(nothing.matches.is_empty() && !nothing.truncated);
+            }
+            Err(error) if can.search => {
+                assert_eq!((error.kind(), mode), (ErrorKind::Unsupported, HarnessSearchMode::Prompt))
+            }
+            Err(error) => scene.refused("harness_session_search", &error),
+        }
+    }
+    match harness.load_digest(profile, session, OperationOptions::default()).await {
+        Ok(digest) => {
+            let said: Vec<&str> = digest.entries.iter().map(|entry| entry.text.as_str()).collect();
+            assert_eq!(said, ["say A badger crossed the river.", "A badger crossed the river."]);
+            assert!(digest.is_complete());
+            let metadata = DigestOptions { metadata_only: true, ..DigestOptions::default() };
+            let metadata = harness.digest(profile, session, metadata).await.unwrap();
+            assert_eq!((metadata.revision, metadata.entries.len()), (digest.revision, 0));
+        }
+        Err(error) => {
+            assert!(!can.session_digest);
+            scene.refused("harness_session_digest", &error);
+        }
+    }
+}
+
+#[tokio::test]
+async fn attachments_are_sent_where_the_agent_takes_them() {
+    let scene = Scene::new().await;
+    let Scene { harness, profile, session, can, .. } = &scene;
+    let note = HarnessAttachment::text("notes.md", "# A walrus\n");
+    let n_before = scene.stage.proxy.counts().tools["harness_turn"];
+    let options = TurnOptions { attachments: vec![note.clone()], ..TurnOptions::default() };
+    match harness.turn(profile, session, "say Thanks.", options).await {
+        Ok(turn) => {
+            let history = harness.read(profile, session, HistoryOptions::default()).await.unwrap();
+            let items = history.turns.iter().flat_map(|turn| turn.read_items());
+            let sent = items.filter(|item| item.turn_id.as_ref() == Some(&turn.value.turn_id));
+            let has_note = |content: &ItemContent| {
+                matches!(content, ItemContent::User { content_parts, .. }
+                    if content_parts.iter().any(|part| part.contains("notes.md") && part.contains("# A walrus")))
+            };
+            assert!(sent.into_iter().any(|item| has_note(&item.content)));
+        }
+        Err(error) => {
+            assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unsupported, Some(Outcome::NotStarted)), "{error}");
+            assert!(can.attachments.is_empty());
+            assert_eq!(scene.stage.proxy.counts().tools["harness_turn"], n_before);
+        }
+    }
+    let options = TurnOptions { attachments: vec![note; 6], ..TurnOptions::default() };
+    let error = harness.turn(profile, session, "say Thanks.", options).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Some(Outcome::NotStarted)));
+}
