@@ -159,7 +159,7 @@ async fn sessions_are_archived_and_deleted() {
     }
     match harness.delete(profile, session, options()).await {
         Ok(deleted) => {
-            assert_eq!(deleted.value.deleted_session_ids, [session.clone()]);
+            assert_eq!(deleted.value.deleted_session_ids, std::slice::from_ref(session));
             let gone = harness.inspect(profile, session, OperationOptions::default()).await.unwrap_err();
             assert_eq!(gone.kind(), ErrorKind::NotFound);
             let again = harness.delete(profile, session, options()).await.unwrap_err();
@@ -192,7 +192,7 @@ async fn sessions_are_searched_and_digested() {
                 assert!(nothing.matches.is_empty() && !nothing.truncated);
             }
             Err(error) if can.search => {
-                assert_eq!((error.kind(), mode), (ErrorKind::Unsupported, HarnessSearchMode::Prompt))
+                assert_eq!((error.kind(), mode), (ErrorKind::Unsupported, HarnessSearchMode::Prompt));
             }
             Err(error) => scene.refused("harness_session_search", &error),
         }
