@@ -82,7 +82,7 @@ test('profiles say what the agents can do', async () => {
   assert.equal(profiles[0].kind, 'scripted');
   assert.deepEqual(profiles[0].workspaces, [{ id: 'home' }]);
   assert.equal(profiles[0].capabilities.slashCommands, true);
-  assert.equal(profiles[0].capabilities.fork, false);
+  assert.equal(profiles[0].capabilities.fork, true);
 });
 
 test('a message is answered in deltas, and the history has it whole', async () => {

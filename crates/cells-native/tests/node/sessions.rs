@@ -1,9 +1,9 @@
-//! What is done to whole sessions of a running node, as far as its agent announces it; what it does not is never sent.
+//! What is done to whole sessions of a running node, and what is read out of them.
 
 use cells_driver::{
-    BranchOptions, DigestOptions, Error, ErrorKind, HarnessAttachment, HarnessCapabilities, HarnessClient,
-    HarnessSearchMode, HarnessSearchQuery, HistoryOptions, ItemContent, ListOptions, MutationOptions, NativeEvent,
-    NativeId, OperationOptions, Outcome, ProfileId, TurnOptions, harness_archive_allowed,
+    BranchOptions, DigestOptions, ErrorKind, HarnessAttachment, HarnessClient, HarnessItem, HarnessSearchMode,
+    HarnessSearchQuery, HistoryOptions, ItemContent, ListOptions, MutationOptions, NativeEvent, NativeId,
+    OperationOptions, Outcome, ProfileId, Turn, TurnOptions, harness_archive_allowed,
 };
 use serde_json::json;
 
@@ -15,7 +15,6 @@ struct Scene {
     harness: HarnessClient,
     profile: ProfileId,
     session: NativeId,
-    can: HarnessCapabilities,
 }
 
 impl Scene {
@@ -23,8 +22,7 @@ impl Scene {
         let stage = Stage::new().await;
         let harness = stage.harness();
         let (profile, session) = stage.session(&harness).await;
-        let can = harness.profiles(OperationOptions::default()).await.unwrap().profiles[0].capabilities.clone();
-        let scene = Self { stage, harness, profile, session, can };
+        let scene = Self { stage, harness, profile, session };
         scene.run("say A badger crossed the river.").await;
         scene
     }
@@ -54,12 +52,6 @@ impl Scene {
             }
             events.changed().await.unwrap();
         }
-    }
-
-    /// What a feature that is not announced gives: an error, and no call of its tool.
-    fn refused(&self, tool: &str, error: &Error) {
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{tool}: {error}");
-        assert_eq!(self.stage.proxy.counts().tools.get(tool).copied().unwrap_or_default(), 0, "{tool} is not sent");
     }
 }
 
@@ -113,131 +105,104 @@ async fn a_list_is_read_in_pages_of_the_size_that_was_asked_for() {
 #[tokio::test]
 async fn sessions_are_named_and_forked() {
     let scene = Scene::new().await;
-    let Scene { harness, profile, session, can, .. } = &scene;
+    let Scene { harness, profile, session, .. } = &scene;
     let options = MutationOptions::default;
-    let renamed = harness.rename(profile, session, " River notes ", options()).await;
-    match renamed {
-        Ok(renamed) => assert_eq!(renamed.value.session.title, "River notes"),
-        Err(error) => scene.refused("harness_rename", &error),
-    }
-    match harness.fork(profile, session, Some("second try"), options()).await {
-        Ok(fork) => {
-            let fork = fork.value.session;
-            assert_eq!((fork.parent_session_id.as_ref(), fork.owned), (Some(session), Some(true)));
-            assert_eq!(fork.branch_name.as_deref(), Some("second try"));
-            let family = harness.conversation_branches(profile, &fork, BranchOptions::default()).await.unwrap();
-            assert!(family.len() == 2 && family.iter().any(|one| one.id == *session));
-        }
-        Err(error) => {
-            assert!(!can.fork);
-            scene.refused("harness_fork", &error);
-        }
-    }
+    let renamed = harness.rename(profile, session, " River notes ", options()).await.unwrap();
+    assert_eq!(renamed.value.session.title, "River notes");
+    let fork = harness.fork(profile, session, Some("second try"), options()).await.unwrap().value.session;
+    assert_eq!((fork.parent_session_id.as_ref(), fork.owned), (Some(session), Some(true)));
+    assert_eq!(fork.branch_name.as_deref(), Some("second try"));
+    let family = harness.conversation_branches(profile, &fork, BranchOptions::default()).await.unwrap();
+    assert!(family.len() == 2 && family.iter().any(|one| one.id == *session));
+    let told = |turns: &[Turn]| turns.iter().flat_map(Turn::read_items).filter(is_said).count();
+    let of_fork = harness.read(profile, &fork.id, HistoryOptions::default()).await.unwrap();
+    assert_eq!(told(&of_fork.turns), 1, "it has the history of the other");
+}
+
+fn is_said(item: &HarnessItem) -> bool {
+    matches!(&item.content, ItemContent::Agent { text } if text == "A badger crossed the river.")
 }
 
 #[tokio::test]
 async fn sessions_are_archived_and_deleted() {
     let scene = Scene::new().await;
-    let Scene { harness, profile, session, can, .. } = &scene;
+    let Scene { harness, profile, session, .. } = &scene;
     let options = MutationOptions::default;
     let before = harness.inspect(profile, session, OperationOptions::default()).await.unwrap().session;
     assert!(harness_archive_allowed(&before));
-    match harness.archive(profile, session, true, options()).await {
-        Ok(archived) => {
-            assert!(archived.value.session.archived && !harness_archive_allowed(&archived.value.session));
-            let options = ListOptions { archived: true, ..ListOptions::default() };
-            let listed = harness.list(profile, options).await.unwrap();
-            assert!(listed.sessions.iter().any(|one| one.id == *session));
-            let back = harness.archive(profile, session, false, MutationOptions::default()).await.unwrap();
-            assert!(!back.value.session.archived);
-            harness.archive(profile, session, true, MutationOptions::default()).await.unwrap();
-        }
-        Err(error) => {
-            assert!(!can.archive);
-            scene.refused("harness_archive", &error);
-        }
+    let archived = harness.archive(profile, session, true, options()).await.unwrap().value.session;
+    assert!(archived.archived && !harness_archive_allowed(&archived));
+    for is_archived in [false, true] {
+        let options = ListOptions { archived: is_archived, ..ListOptions::default() };
+        let listed = harness.list(profile, options).await.unwrap();
+        assert_eq!(listed.sessions.iter().any(|one| one.id == *session), is_archived);
     }
-    match harness.delete(profile, session, options()).await {
-        Ok(deleted) => {
-            assert_eq!(deleted.value.deleted_session_ids, std::slice::from_ref(session));
-            let gone = harness.inspect(profile, session, OperationOptions::default()).await.unwrap_err();
-            assert_eq!(gone.kind(), ErrorKind::NotFound);
-            let again = harness.delete(profile, session, options()).await.unwrap_err();
-            assert_eq!(again.outcome(), Some(Outcome::NotCommitted), "{again}");
-        }
-        Err(error) => {
-            assert!(!can.delete);
-            scene.refused("harness_delete", &error);
-        }
-    }
+    let back = harness.archive(profile, session, false, options()).await.unwrap().value.session;
+    assert!(!back.archived);
+    harness.archive(profile, session, true, options()).await.unwrap();
+
+    let deleted = harness.delete(profile, session, options()).await.unwrap();
+    assert_eq!(deleted.value.deleted_session_ids, std::slice::from_ref(session));
+    let gone = harness.inspect(profile, session, OperationOptions::default()).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+    let again = harness.delete(profile, session, options()).await.unwrap_err();
+    assert_eq!((again.kind(), again.outcome()), (ErrorKind::NotFound, Some(Outcome::NotCommitted)), "{again}");
+    let receipt = harness.operation(&deleted.recovery, OperationOptions::default()).await.unwrap();
+    assert_eq!(receipt.outcome, Outcome::Committed);
 }
 
 #[tokio::test]
 async fn sessions_are_searched_and_digested() {
     let scene = Scene::new().await;
-    let Scene { harness, profile, session, can, .. } = &scene;
+    let Scene { harness, profile, session, .. } = &scene;
     for (mode, hits) in [
         (HarnessSearchMode::Content, "river BADGER"),
         (HarnessSearchMode::Title, "badger"),
         (HarnessSearchMode::Prompt, "say river"),
     ] {
         let query = HarnessSearchQuery { query: hits.to_owned(), mode, archived: false };
-        match harness.search(profile, &query, OperationOptions::default()).await {
-            Ok(found) => {
-                // A node without keywords looks for the two words side by side.
-                let is_there = found.matches.iter().any(|found| found.session_id == *session);
-                assert!(is_there || found.literal, "{mode:?} {found:?}");
-                let nothing = HarnessSearchQuery { query: "walrus".to_owned(), mode, archived: false };
-                let nothing = harness.search(profile, &nothing, OperationOptions::default()).await.unwrap();
-                assert!(nothing.matches.is_empty() && !nothing.truncated);
-            }
-            Err(error) if can.search => {
-                assert_eq!((error.kind(), mode), (ErrorKind::Unsupported, HarnessSearchMode::Prompt));
-            }
-            Err(error) => scene.refused("harness_session_search", &error),
-        }
+        let found = harness.search(profile, &query, OperationOptions::default()).await.unwrap();
+        assert!(found.matches.iter().any(|found| found.session_id == *session) && !found.literal, "{mode:?} {found:?}");
+        let nothing = HarnessSearchQuery { query: "walrus river".to_owned(), mode, archived: false };
+        let nothing = harness.search(profile, &nothing, OperationOptions::default()).await.unwrap();
+        assert!(nothing.matches.is_empty() && !nothing.truncated, "{mode:?}");
     }
-    match harness.load_digest(profile, session, OperationOptions::default()).await {
-        Ok(digest) => {
-            let said: Vec<&str> = digest.entries.iter().map(|entry| entry.text.as_str()).collect();
-            assert_eq!(said, ["say A badger crossed the river.", "A badger crossed the river."]);
-            assert!(digest.is_complete());
-            let metadata = DigestOptions { metadata_only: true, ..DigestOptions::default() };
-            let metadata = harness.digest(profile, session, metadata).await.unwrap();
-            assert_eq!((metadata.revision, metadata.entries.len()), (digest.revision, 0));
-        }
-        Err(error) => {
-            assert!(!can.session_digest);
-            scene.refused("harness_session_digest", &error);
-        }
-    }
+    let digest = harness.load_digest(profile, session, OperationOptions::default()).await.unwrap();
+    let said: Vec<&str> = digest.entries.iter().map(|entry| entry.text.as_str()).collect();
+    assert_eq!(said, ["say A badger crossed the river.", "A badger crossed the river."]);
+    assert!(digest.is_complete());
+    let metadata = DigestOptions { metadata_only: true, ..DigestOptions::default() };
+    let metadata = harness.digest(profile, session, metadata).await.unwrap();
+    assert_eq!((&metadata.revision, metadata.entries.len()), (&digest.revision, 0));
+
+    scene.run("say And back.").await;
+    let old = DigestOptions { expected_revision: Some(digest.revision), ..DigestOptions::default() };
+    let changed = harness.digest(profile, session, old).await.unwrap_err();
+    assert_eq!((changed.kind(), changed.remote_code()), (ErrorKind::Conflict, Some("HARNESS_DIGEST_CHANGED")));
 }
 
 #[tokio::test]
 async fn attachments_are_sent_where_the_agent_takes_them() {
     let scene = Scene::new().await;
-    let Scene { harness, profile, session, can, .. } = &scene;
+    let Scene { harness, profile, session, .. } = &scene;
     let note = HarnessAttachment::text("notes.md", "# A walrus\n");
+    let image = HarnessAttachment::image("dot.png", "image/png", b"\x89PNG\r\n\x1a\n");
+    let options = TurnOptions { attachments: vec![note.clone(), image], ..TurnOptions::default() };
+    let turn = harness.turn(profile, session, "say Thanks.", options).await.unwrap().value.turn_id;
+    let history = harness.read(profile, session, HistoryOptions::default()).await.unwrap();
+    let items = history.turns.iter().flat_map(Turn::read_items).filter(|item| item.turn_id.as_ref() == Some(&turn));
+    let users = items.filter_map(|item| match item.content {
+        ItemContent::User { content_parts, content_part_kinds, .. } => Some((content_parts, content_part_kinds)),
+        _ => None,
+    });
+    let users: Vec<_> = users.collect();
+    let [(parts, Some(kinds))] = &users[..] else { panic!("one message: {users:?}") };
+    assert_eq!((parts[0].as_str(), kinds[0].as_str()), ("say Thanks.", "prompt"));
+    let named = |name: &str| parts.iter().zip(kinds).any(|(part, kind)| part.contains(name) && kind == "attachment");
+    assert!(named("notes.md") && named("# A walrus") && named("dot.png"), "{parts:?} {kinds:?}");
     let n_before = scene.stage.proxy.counts().tools["harness_turn"];
-    let options = TurnOptions { attachments: vec![note.clone()], ..TurnOptions::default() };
-    match harness.turn(profile, session, "say Thanks.", options).await {
-        Ok(turn) => {
-            let history = harness.read(profile, session, HistoryOptions::default()).await.unwrap();
-            let items = history.turns.iter().flat_map(|turn| turn.read_items());
-            let sent = items.filter(|item| item.turn_id.as_ref() == Some(&turn.value.turn_id));
-            let has_note = |content: &ItemContent| {
-                matches!(content, ItemContent::User { content_parts, .. }
-                    if content_parts.iter().any(|part| part.contains("notes.md") && part.contains("# A walrus")))
-            };
-            assert!(sent.into_iter().any(|item| has_note(&item.content)));
-        }
-        Err(error) => {
-            assert_eq!((error.kind(), error.outcome()), (ErrorKind::Unsupported, Some(Outcome::NotStarted)), "{error}");
-            assert!(can.attachments.is_empty());
-            assert_eq!(scene.stage.proxy.counts().tools["harness_turn"], n_before);
-        }
-    }
     let options = TurnOptions { attachments: vec![note; 6], ..TurnOptions::default() };
     let error = harness.turn(profile, session, "say Thanks.", options).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Some(Outcome::NotStarted)));
+    assert_eq!(scene.stage.proxy.counts().tools["harness_turn"], n_before);
 }
