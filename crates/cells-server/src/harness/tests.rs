@@ -232,7 +232,7 @@ async fn profiles_are_sorted_and_declare_only_what_has_a_tool() {
     let declared: Vec<_> =
         main["capabilities"].as_object().unwrap().iter().filter(|(_, on)| **on == json!(true)).collect();
     let declared: Vec<_> = declared.into_iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(declared, ["commandOutputs", "history", "slashCommands"]);
+    assert_eq!(declared, ["commandOutputs", "fork", "history", "slashCommands"]);
     assert_eq!((&main["projectRuntime"], &main["workspaces"]), (&json!(false), &json!([{"id": "demo"}])));
 }
 
