@@ -130,6 +130,29 @@ pub const DELETED_SESSIONS_MAX: usize = 16_401;
 /// Sessions on one page of a list.
 pub const SESSIONS_PAGE_MAX: u64 = 100;
 
+/// Models in a catalog.
+pub const MODELS_MAX: usize = 256;
+/// Largest catalog of models.
+pub const MODELS_MAX_BYTES: usize = 512 * 1024;
+/// Longest id or label of a model.
+pub const MODEL_ID_MAX_BYTES: usize = 256;
+/// Reasoning efforts of one model.
+pub const REASONING_EFFORTS_MAX: usize = 32;
+/// Longest id of a reasoning effort.
+pub const REASONING_EFFORT_ID_MAX_BYTES: usize = 64;
+/// Models in the usage of one session.
+pub const USAGE_ENTRIES_MAX: usize = 64;
+/// Quotas in the metrics of one session.
+pub const METRICS_QUOTAS_MAX: usize = 16;
+/// Longest label of a quota.
+pub const METRICS_LABEL_MAX_BYTES: usize = 64;
+/// Longest unit of credits.
+pub const METRICS_UNIT_MAX_BYTES: usize = 32;
+/// Largest number of credits, and largest cost.
+pub const METRICS_AMOUNT_MAX: f64 = 1e15;
+/// Longest identity of the process that ran a session.
+pub const RUNTIME_ID_MAX_BYTES: usize = 128;
+
 /// Longest search query.
 pub const SEARCH_QUERY_MAX_BYTES: usize = 1024;
 /// Different keywords of one search query.

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::recovery::{HarnessExecutionRecovery, LockState, RuntimeState};
+use super::usage::HarnessUsage;
 use crate::ids::NativeId;
 use crate::json::{self, Json, Malformed, Object};
 use crate::time::unix_ms;
@@ -56,6 +58,12 @@ pub struct Session {
     /// Version of the native history; compared for equality only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub history_revision: Option<String>,
+    /// Tokens it has used; left out when the node's numbers do not fit together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<HarnessUsage>,
+    /// Evidence about the process that ran it (`cells-0.4.md` §3.6).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution_recovery: Option<HarnessExecutionRecovery>,
     /// What the agent itself says of the session, as it says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub native: Option<Value>,
@@ -77,8 +85,11 @@ impl Session {
             of_native("preview").and_then(Value::as_str),
         ];
         let title = titles.into_iter().flatten().map(str::trim).find(|title| !title.is_empty()).unwrap_or_default();
-        Ok(Self {
-            id: object.id("id")?,
+        let id = object.id("id")?;
+        let usage = object.lenient("usage", |usage| HarnessUsage::read(usage, &id))?;
+        let execution_recovery = object.lenient("executionRecovery", HarnessExecutionRecovery::read)?;
+        let mut session = Self {
+            id,
             title: title.to_owned(),
             cwd: object.optional_string("cwd")?,
             status: object.optional_string("status")?,
@@ -96,8 +107,24 @@ impl Session {
             branch_name: object.optional_string("branchName")?,
             forkable: object.optional_boolean("forkable")?,
             history_revision: object.optional_string("historyRevision")?,
+            usage,
+            execution_recovery,
             native,
-        })
+        };
+        session.check_detached();
+        Ok(session)
+    }
+
+    /// Believes in a runtime that is over only if everything else of the session says so as well.
+    fn check_detached(&mut self) {
+        let is_over =
+            self.status.as_deref() == Some("notLoaded") && self.owned == Some(false) && self.active_turn_id.is_none();
+        if let Some(recovery) = &mut self.execution_recovery
+            && recovery.state == RuntimeState::Detached
+            && !(is_over && recovery.lock == LockState::NotHeld)
+        {
+            recovery.state = RuntimeState::Unknown;
+        }
     }
 }
 

@@ -275,6 +275,23 @@ impl<'a> Object<'a> {
         Ok(self.member(name)?.and_then(|value| unix_ms(&value)))
     }
 
+    /// A finite number of 0 to `max`, which may be absent or null.
+    ///
+    /// # Errors
+    /// [`Malformed`] when the member is something else.
+    pub fn optional_number(&mut self, name: &'static str, max: f64) -> Result<Option<f64>, Malformed> {
+        match self.optional(name)? {
+            None => Ok(None),
+            Some(Json::Number(number)) => {
+                let number = number.as_f64().filter(|number| (0.0..=max).contains(number));
+                number.map(Some).ok_or_else(|| self.wrong(name))
+            }
+            Some(Json::Null | Json::Bool(_) | Json::String(_) | Json::Array(_) | Json::Object(_)) => {
+                Err(self.wrong(name))
+            }
+        }
+    }
+
     /// An integer that may be negative.
     ///
     /// # Errors
@@ -324,7 +341,7 @@ impl<'a> Object<'a> {
     pub fn lenient<T>(
         &mut self,
         name: &'static str,
-        read: fn(&mut Object<'_>) -> Result<T, Malformed>,
+        read: impl FnOnce(&mut Object<'_>) -> Result<T, Malformed>,
     ) -> Result<Option<T>, Malformed> {
         let object = self.member(name)?.and_then(|value| self.as_object(name, value).ok());
         Ok(object.and_then(|mut object| read(&mut object).ok()))

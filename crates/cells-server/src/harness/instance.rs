@@ -22,6 +22,8 @@ pub(crate) struct Instance {
     pub(crate) ring: Arc<EventRing>,
     /// Held by the mutation that runs; hands itself over in the order of arrival.
     pub(crate) queue: Arc<Mutex<()>>,
+    /// The line of messages to running turns.
+    pub(crate) steers: Arc<Mutex<()>>,
 }
 
 impl Instance {
@@ -80,7 +82,7 @@ pub(crate) fn create_instances(
         let ring = Arc::new(EventRing::new(random()?));
         let context = DriverContext { ring: Arc::clone(&ring) };
         let driver = plugin.create(profile, context).map_err(StartError::Profile)?;
-        let instance = Instance { id: profile.id.clone(), driver, ring, queue: Arc::default() };
+        let instance = Instance { id: profile.id.clone(), driver, ring, queue: Arc::default(), steers: Arc::default() };
         if made.insert(profile.id.clone(), Arc::new(instance)).is_some() {
             return Err(StartError::Profile(format!("profile {}: the id stands twice", profile.id)));
         }

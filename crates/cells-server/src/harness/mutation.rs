@@ -27,7 +27,12 @@ impl Inner {
     ) -> Result<Value, ToolError> {
         let key = self.admissible(principal, &arguments)?;
         let request_id = key.request_id.clone();
-        let place = if tool.kind == ToolKind::Mutation { Place::queue(&instance).await } else { Place::Passing };
+        instance.driver.check(tool.name, &arguments)?;
+        let place = match tool.kind {
+            ToolKind::Mutation => Place::queue(&instance.queue).await,
+            ToolKind::Steer => Place::queue(&instance.steers).await,
+            _ => Place::Passing,
+        };
         let new = NewReceipt {
             key,
             profile: instance.id.clone(),
@@ -128,9 +133,9 @@ enum Place {
 }
 
 impl Place {
-    /// Joins the line of an instance, before anything that takes time.
-    async fn queue(instance: &Instance) -> Self {
-        let mut turn: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(Arc::clone(&instance.queue).lock_owned());
+    /// Joins a line, before anything that takes time.
+    async fn queue(line: &Arc<tokio::sync::Mutex<()>>) -> Self {
+        let mut turn: Pin<Box<dyn Future<Output = _> + Send>> = Box::pin(Arc::clone(line).lock_owned());
         match futures::poll!(turn.as_mut()) {
             std::task::Poll::Ready(guard) => Self::First(guard),
             std::task::Poll::Pending => Self::Waiting(turn),

@@ -60,6 +60,14 @@ pub trait HarnessDriver: Send + Sync {
     /// A tool without effect: sessions, history, search, commands. Shapes as in `harness.md` §3–5.
     fn read(&self, tool: &str, arguments: Map<String, Value>) -> BoxFuture<'static, Result<Value, ToolError>>;
 
+    /// Checks the arguments of a mutation before it is admitted: what is refused here has no receipt. Default: nothing.
+    ///
+    /// # Errors
+    /// The code of the refusal, for example `HARNESS_SELECTION_INVALID`.
+    fn check(&self, _tool: &str, _arguments: &Map<String, Value>) -> Result<(), ToolError> {
+        Ok(())
+    }
+
     /// What `page`, a reply of `harness_session_read` for this session, proves of mutations that ran when an earlier
     /// process of the node ended (`cells-0.4.md` §12.1 rule 7). Only for agents whose history names request ids; the
     /// service checks each proof against what was asked. Default: nothing.

@@ -200,7 +200,7 @@ impl HarnessService {
                 let instance = instance?;
                 self.output(&instance, self.inner.admissible(principal, &arguments)?, &arguments).await
             }
-            ToolKind::Mutation | ToolKind::PassingMutation => {
+            ToolKind::Mutation | ToolKind::PassingMutation | ToolKind::Steer => {
                 self.inner.mutate(principal, instance?, tool, arguments).await
             }
         }

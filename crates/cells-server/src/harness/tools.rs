@@ -27,13 +27,15 @@ pub(crate) enum ToolKind {
     Mutation,
     /// A mutation that passes the others, because it can be what they wait for.
     PassingMutation,
+    /// A mutation that passes the others, one after another of its kind.
+    Steer,
 }
 
 impl ToolKind {
     pub(crate) fn is_read_only(self) -> bool {
         match self {
             Self::Profiles | Self::Read | Self::Operation | Self::Output => true,
-            Self::Seal | Self::Mutation | Self::PassingMutation => false,
+            Self::Seal | Self::Mutation | Self::PassingMutation | Self::Steer => false,
         }
     }
 }
@@ -143,7 +145,7 @@ pub(crate) const TOOLS: &[Tool] = &[
         description: "Sends a prompt to a session; what follows comes as events.",
         kind: ToolKind::Mutation,
         required: &["profileId", "epoch", "requestId", "sessionId", "prompt"],
-        optional: &["attachments"],
+        optional: &["attachments", "selection"],
     },
     Tool {
         name: "harness_interrupt",
@@ -160,6 +162,13 @@ pub(crate) const TOOLS: &[Tool] = &[
         optional: &[],
     },
     Tool {
+        name: "harness_models",
+        description: "Lists the models of an agent, and the one that a session uses.",
+        kind: ToolKind::Read,
+        required: &["profileId"],
+        optional: &["sessionId"],
+    },
+    Tool {
         name: "harness_commands",
         description: "Lists the slash commands of a session.",
         kind: ToolKind::Read,
@@ -171,13 +180,34 @@ pub(crate) const TOOLS: &[Tool] = &[
         description: "Runs a slash command.",
         kind: ToolKind::Mutation,
         required: &["profileId", "epoch", "requestId", "sessionId", "name", "args"],
-        optional: &["outputMode"],
+        optional: &["outputMode", "selection"],
     },
     Tool {
         name: "harness_command_output",
         description: "Reads one page of the output that a command keeps behind a reference.",
         kind: ToolKind::Output,
         required: &["profileId", "epoch", "requestId", "offset", "limit"],
+        optional: &[],
+    },
+    Tool {
+        name: "harness_steer",
+        description: "Adds a message to a running turn.",
+        kind: ToolKind::Steer,
+        required: &["profileId", "epoch", "requestId", "sessionId", "turnId", "prompt"],
+        optional: &["attachments"],
+    },
+    Tool {
+        name: "harness_usage",
+        description: "Gives the tokens that a session has used.",
+        kind: ToolKind::Read,
+        required: &["profileId", "sessionId"],
+        optional: &[],
+    },
+    Tool {
+        name: "harness_metrics",
+        description: "Tells how full the context of a session is, and what of its quotas is left.",
+        kind: ToolKind::Read,
+        required: &["profileId", "sessionId"],
         optional: &[],
     },
     Tool {

@@ -93,6 +93,12 @@ fn property_of(tool: &str, name: &str) -> Value {
         (_, "outputMode") => {
             json!({"type": "string", "enum": ["reference"], "description": "Keep the output on the node and give a preview."})
         }
+        (_, "selection") => json!({
+            "type": "object",
+            "properties": {"modelId": {"type": "string"}, "reasoningEffort": {"type": "string"}},
+            "required": ["modelId"],
+            "description": "A model of harness_models.",
+        }),
         (_, "nativeRequestId") => {
             json!({"type": ["string", "integer"], "description": "The id of the agent's request, exactly as it came."})
         }
@@ -139,9 +145,13 @@ mod tests {
             "harness_turn",
             "harness_interrupt",
             "harness_respond",
+            "harness_models",
             "harness_commands",
             "harness_command",
             "harness_command_output",
+            "harness_steer",
+            "harness_usage",
+            "harness_metrics",
             "harness_session_digest",
             "harness_seal",
         ];
@@ -152,7 +162,15 @@ mod tests {
             .map(|tool| tool.name.as_ref())
             .collect();
         let mut reads = expected[..8].to_vec();
-        reads.extend(["harness_operation", "harness_commands", "harness_command_output", "harness_session_digest"]);
+        reads.extend([
+            "harness_operation",
+            "harness_models",
+            "harness_commands",
+            "harness_command_output",
+            "harness_usage",
+            "harness_metrics",
+            "harness_session_digest",
+        ]);
         assert_eq!(read_only, reads);
     }
 

@@ -1,14 +1,20 @@
 //! The running turn of a session: its items, its deltas and what it asks.
 
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use cells_protocol::harness::TokenCounts;
 use cells_protocol::ids::NativeId;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::history::LastTurn;
 use super::record::{Item, Record, TurnEnd, TurnStart, TurnStatus};
 use super::requests::{Answer, Decision, RequestKind};
+use super::runtime::{Runtime, WriteLock};
 use super::session::{Session, State, title};
+use super::tokens;
 use crate::harness::clock::now_ms;
 use crate::harness::plugin::ToolError;
 
@@ -20,6 +26,15 @@ pub(super) struct Active {
     pub(super) stop: CancellationToken,
     /// Where it starts in the history, once its prompt is there.
     pub(super) start: Option<TurnStart>,
+    /// The model it uses, and what it has used of it.
+    model: String,
+    spent: TokenCounts,
+    /// What the user added while it ran and it has not taken yet.
+    steers: VecDeque<String>,
+    /// Told of each.
+    steered: Arc<Notify>,
+    /// The write lock of the session.
+    _lock: WriteLock,
     live: Option<Item>,
     pending: Option<Pending>,
 }
@@ -58,8 +73,19 @@ pub(super) enum Channel {
 
 impl Active {
     /// A turn whose prompt is not in the history yet.
-    pub(super) fn new(turn: NativeId, stop: CancellationToken) -> Self {
-        Self { turn, stop, start: None, live: None, pending: None }
+    pub(super) fn new(turn: NativeId, model: String, stop: CancellationToken, lock: WriteLock) -> Self {
+        Self {
+            turn,
+            stop,
+            start: None,
+            model,
+            spent: TokenCounts::default(),
+            steers: VecDeque::new(),
+            steered: Arc::default(),
+            _lock: lock,
+            live: None,
+            pending: None,
+        }
     }
 
     /// The item that is being made, as far as it is.
@@ -104,13 +130,17 @@ impl Session {
     pub(super) async fn start_turn(&self, turn: &NativeId, prompt: &str, user_message: Item) -> Result<(), ToolError> {
         let _writing = self.writing.lock().await;
         let end = self.lock().end;
-        let appended = self.append(end, vec![Record::Item { item: user_message.clone() }], true).await;
+        let record = Record::Item { item: user_message.clone(), runtime: Runtime::current() };
+        let appended = self.append(end, vec![record], true).await;
         let mut state = self.lock();
+        let cache_read_tokens = tokens::context(&state.usage);
         let start = TurnStart { sequence: state.next_position(), prompt_sha256: Record::prompt_sha256(&user_message) };
         let active = active_turn(&mut state, turn).ok_or(ToolError("EIO"))?;
         match appended {
             Ok(end) => {
                 active.start = Some(start);
+                let input_tokens = tokens::of_message(&user_message);
+                active.spent = TokenCounts { input_tokens, cache_read_tokens, ..TokenCounts::default() };
                 state.advance(end);
             }
             Err(error) => {
@@ -161,14 +191,61 @@ impl Session {
             (item, state.end)
         };
         complete(&mut item);
-        let appended = self.append(end, vec![Record::Item { item: item.clone() }], false).await;
+        let appended = self.append(end, vec![Record::item(item.clone())], false).await;
         let mut state = self.lock();
-        active_turn(&mut state, turn).ok_or(Stop::Gone)?.live = None;
+        let active = active_turn(&mut state, turn).ok_or(Stop::Gone)?;
+        active.live = None;
+        active.spent = active.spent.checked_add(&tokens::of_output(&item)).unwrap_or(active.spent);
         let Ok(end) = appended else { return Err(Stop::Failed("the history cannot be written".to_owned())) };
         state.advance(end);
         state.updated_at = now_ms();
         self.emit("item/completed", json!({"turnId": turn, "item": item}));
         Ok(item)
+    }
+
+    /// Adds a message of the user to the running turn `turn`, durably.
+    ///
+    /// # Errors
+    /// `HARNESS_TURN_NOT_ACTIVE` when it does not run.
+    pub(super) async fn steer(&self, turn: &str, text: &str, message: Item) -> Result<(), ToolError> {
+        const NOT_ACTIVE: ToolError = ToolError("HARNESS_TURN_NOT_ACTIVE");
+        // Nothing ends the turn while this is held.
+        let _writing = self.writing.lock().await;
+        let runs = |active: &&mut Active| active.turn.as_str() == turn && active.start.is_some();
+        let end = {
+            let mut state = self.lock();
+            state.check_owned()?;
+            state.active.as_mut().filter(runs).ok_or(NOT_ACTIVE)?;
+            state.end
+        };
+        let end = self.append(end, vec![Record::item(message.clone())], true).await?;
+        let mut state = self.lock();
+        state.advance(end);
+        state.updated_at = now_ms();
+        // The agent process may have died meanwhile: the message is in the history all the same.
+        if let Some(active) = state.active.as_mut().filter(runs) {
+            let input = TokenCounts { input_tokens: tokens::of_message(&message), ..TokenCounts::default() };
+            active.spent = active.spent.checked_add(&input).unwrap_or(active.spent);
+            active.steers.push_back(text.to_owned());
+            active.steered.notify_one();
+        }
+        self.emit("item/completed", json!({"turnId": turn, "item": message}));
+        Ok(())
+    }
+
+    /// The next thing that the user adds to the turn.
+    pub(super) async fn next_steer(&self, turn: &NativeId) -> Result<String, Stop> {
+        loop {
+            let steered = {
+                let mut state = self.lock();
+                let active = active_turn(&mut state, turn).ok_or(Stop::Gone)?;
+                if let Some(text) = active.steers.pop_front() {
+                    return Ok(text);
+                }
+                Arc::clone(&active.steered)
+            };
+            steered.notified().await;
+        }
     }
 
     /// Asks the user. The receiver gets the answer; it fails when the turn ends first.
@@ -237,7 +314,10 @@ impl Session {
             let sequence = state.next_position();
             let Some(active) = active_turn(&mut state, turn) else { return };
             let (turn_id, start) = (turn.clone(), active.start.clone());
-            (state.end, TurnEnd { turn_id, status, error, timestamp: now_ms(), start, sequence })
+            let (model, spent) = (active.model.clone(), active.spent);
+            let mut usage = state.usage.clone();
+            tokens::add(&mut usage, &model, &spent);
+            (state.end, TurnEnd { turn_id, status, error, timestamp: now_ms(), start, sequence, usage })
         };
         let appended = self.append(end, vec![Record::TurnEnd(ended.clone())], true).await;
         let mut state = self.lock();
@@ -245,7 +325,10 @@ impl Session {
             return;
         }
         match appended {
-            Ok(end) => state.advance(end),
+            Ok(end) => {
+                state.advance(end);
+                state.usage.clone_from(&ended.usage);
+            }
             Err(_) => {
                 ended.status = TurnStatus::Failed;
                 ended.error = Some("the history cannot be written".to_owned());

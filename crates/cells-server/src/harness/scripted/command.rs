@@ -67,9 +67,10 @@ fn status(session: &Session) -> String {
         LastTurn::Open(turn, _) => format!("{turn} interrupted"),
     };
     let active_turn = view.active_turn_id.as_ref().map_or("none", |turn| turn.as_str());
+    let model = session.lock().metadata.selection.clone().unwrap_or_else(super::models::default).model_id;
     format!(
         "Session: {}\nTitle: {}\nWorkspace: {}\nDirectory: {}\nRunning turn: {active_turn}\nLast turn: {last_turn}\n\
-         History: {} bytes\n",
+         History: {} bytes\nModel: {model}\n",
         view.id,
         view.title,
         session.header.workspace_id,

@@ -96,7 +96,7 @@ fn fill(page: &mut DigestPage, mut file: File, from: u64, end: u64) -> Result<()
         if read == 0 {
             break;
         }
-        if let Record::Item { item } = Record::from_line(&line) {
+        if let Record::Item { item, .. } = Record::from_line(&line) {
             match Said::of(&item) {
                 Some(Said::Unclassified(_)) => omitted += 1,
                 Some(said @ (Said::Prompt(_) | Said::Answer(_))) => {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cells_protocol::harness::{AttachmentKind, HarnessCapabilities, Profile, Workspace};
+use cells_protocol::harness::{
+    AttachmentKind, HarnessCapabilities, HarnessModelSelection, HarnessUsage, Profile, Workspace,
+};
 use cells_protocol::ids::{NativeId, RequestId};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -15,6 +17,7 @@ use tokio_util::task::TaskTracker;
 use super::arguments;
 use super::command::run_action;
 use super::message::Message;
+use super::models;
 use super::order::Order;
 use super::record::Record;
 use super::script::ReceiptTime;
@@ -22,8 +25,10 @@ use super::search::SEARCHES_MAX;
 use super::session::Session;
 use super::slash::{Slash, catalog};
 use super::store::Store;
+use super::tokens;
 use super::turn::{ProcessEnd, Turn};
 use crate::harness::arguments::{Arguments, text};
+use crate::harness::clock::now_ms;
 use crate::harness::plugin::{DriverContext, HarnessDriver, MutationCall, ProfileConfig, Proof, ToolError};
 use crate::harness::ring::EventRing;
 
@@ -56,6 +61,13 @@ impl HarnessDriver for ScriptedDriver {
     fn read(&self, tool: &str, arguments: Arguments) -> BoxFuture<'static, Result<Value, ToolError>> {
         let (agent, tool) = (Arc::clone(&self.0), tool.to_owned());
         Box::pin(async move { agent.read(&tool, &arguments).await })
+    }
+
+    fn check(&self, tool: &str, arguments: &Arguments) -> Result<(), ToolError> {
+        match tool {
+            "harness_turn" | "harness_command" => models::selection(arguments).map(|_| ()),
+            _ => Ok(()),
+        }
     }
 
     fn proofs(&self, session_id: &str, page: &Value) -> Vec<Proof> {
@@ -119,7 +131,11 @@ impl Agent {
             slash_commands: true,
             command_outputs: true,
             session_digest: true,
-            ..HarnessCapabilities::default()
+            models: true,
+            steer: true,
+            usage: true,
+            metrics: true,
+            execution_recovery: true,
         };
         Profile {
             id: self.profile.id.clone(),
@@ -136,7 +152,20 @@ impl Agent {
             "harness_sessions" => self.list(arguments).await,
             "harness_session_info" => {
                 let session = self.session(arguments).await?;
-                Ok(json!({"session": session.view()}))
+                let view = tokio::task::spawn_blocking(move || session.detailed_view()).await;
+                Ok(json!({"session": view.map_err(|_| ToolError("EIO"))?}))
+            }
+            "harness_models" => self.models(arguments).await,
+            "harness_usage" => {
+                let session = self.session(arguments).await?;
+                let usage = session.lock().usage.clone();
+                let usage = HarnessUsage::of(session.id().clone(), usage).ok_or(ToolError("EIO"))?;
+                Ok(json!({"usage": usage}))
+            }
+            "harness_metrics" => {
+                let session = self.session(arguments).await?;
+                let metrics = tokens::metrics(session.id().clone(), &session.lock().usage);
+                Ok(json!({"metrics": metrics}))
             }
             "harness_session_read" => {
                 let session = self.session(arguments).await?;
@@ -168,6 +197,7 @@ impl Agent {
             "harness_unarchive" => self.unarchive(arguments).await,
             "harness_delete" => self.delete(arguments).await,
             "harness_turn" => self.turn(&call).await,
+            "harness_steer" => self.steer(&call).await,
             "harness_interrupt" => {
                 let session = self.session(arguments).await?;
                 session.interrupt(text(arguments, "turnId")?)?;
@@ -219,10 +249,36 @@ impl Agent {
     async fn turn(self: &Arc<Self>, call: &MutationCall) -> Result<Value, ToolError> {
         let session = self.session(&call.arguments).await?;
         let prompt = text(&call.arguments, "prompt")?;
-        arguments::refuse(&call.arguments, "selection", "ECAPABILITY")?;
+        let selection = models::selection(&call.arguments)?;
         let message = Message::prompt(prompt, arguments::attachments(&call.arguments)?);
-        let turn = self.start(session, &call.request_id, message, Order::new(prompt)).await?;
+        let turn = self.start(session, &call.request_id, message, selection, Order::new(prompt)).await?;
         Ok(json!({"turnId": turn}))
+    }
+
+    async fn steer(&self, call: &MutationCall) -> Result<Value, ToolError> {
+        let session = self.session(&call.arguments).await?;
+        let (turn, prompt) = (text(&call.arguments, "turnId")?, text(&call.arguments, "prompt")?);
+        arguments::refuse(&call.arguments, "selection", "EINVAL")?;
+        let message = Message::prompt(prompt, arguments::attachments(&call.arguments)?);
+        let Value::Object(mut item) = message.content() else { return Err(ToolError("EIO")) };
+        item.insert("id".to_owned(), json!(format!("steer-{}", call.request_id)));
+        item.insert("type".to_owned(), json!("userMessage"));
+        item.insert("turnId".to_owned(), json!(turn));
+        item.insert("timestamp".to_owned(), json!(now_ms()));
+        session.steer(turn, prompt, item).await?;
+        Ok(json!({"turnId": turn, "targetTurnId": turn}))
+    }
+
+    async fn models(&self, arguments: &Arguments) -> Result<Value, ToolError> {
+        let current = match arguments.get("sessionId") {
+            None | Some(Value::Null) => None,
+            Some(_) => {
+                let session = self.session(arguments).await?;
+                let selection = session.lock().metadata.selection.clone();
+                Some(selection.unwrap_or_else(models::default))
+            }
+        };
+        Ok(json!(models::catalog(current)))
     }
 
     /// Starts a turn whose id is the request id, and waits for its receipt.
@@ -231,6 +287,7 @@ impl Agent {
         session: Arc<Session>,
         request_id: &RequestId,
         message: Message,
+        selection: Option<HarnessModelSelection>,
         order: Order,
     ) -> Result<NativeId, ToolError> {
         let id = NativeId::new(request_id.as_str()).map_err(|_| ToolError("EINVAL"))?;
@@ -240,7 +297,10 @@ impl Agent {
             self.wait_for_receipt(order.receipt, std::future::ready(()), &process).await?;
             return Err(ToolError(code));
         }
-        let stop = session.reserve(id.clone(), &process)?;
+        let model = selection.clone().or_else(|| session.lock().metadata.selection.clone());
+        let model = model.unwrap_or_else(models::default).model_id;
+        let stop = session.reserve(id.clone(), model, &process)?;
+        let chosen = Arc::clone(&session);
         let (started, has_started) = oneshot::channel();
         let turn = Turn::new(Arc::clone(self), session, id.clone(), stop).run(message, order.work, started);
         let agent = Arc::clone(self);
@@ -250,6 +310,10 @@ impl Agent {
             }
         });
         has_started.await.map_err(|_| ToolError("EIO"))??;
+        if selection.is_some() && chosen.lock().metadata.selection != selection {
+            // The turn runs with what was chosen, whether that can be remembered or not.
+            let _ = chosen.set_metadata(|metadata| metadata.selection = selection, |_, _| {}).await;
+        }
         self.wait_for_receipt(order.receipt, async { ended.await.unwrap_or_default() }, &process).await?;
         Ok(id)
     }
@@ -299,9 +363,9 @@ impl Agent {
             arguments::refuse(&call.arguments, "selection", "EINVAL")?;
             return run_action(&session, &call.request_id, name, slash).await;
         };
-        arguments::refuse(&call.arguments, "selection", "ECAPABILITY")?;
+        let selection = models::selection(&call.arguments)?;
         let message = Message::command(format!("/{name} {args}"));
-        let turn = self.start(session, &call.request_id, message, order).await?;
+        let turn = self.start(session, &call.request_id, message, selection, order).await?;
         Ok(json!({"commandId": call.request_id, "name": name, "state": "running", "turnId": turn}))
     }
 

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 
+use cells_protocol::harness::HarnessUsageEntry;
 use cells_protocol::ids::NativeId;
 use cells_protocol::limits::{HISTORY_PAGE_MAX_BYTES, HISTORY_PAGE_MAX_ITEMS};
 
 use super::lines::LinesBackward;
 use super::record::{Header, Item, Record, TurnEnd, TurnStart};
+use super::runtime::Runtime;
 use crate::harness::plugin::ToolError;
 
 /// What a file says of its session, without its items.
@@ -28,6 +30,10 @@ pub(super) struct Summary {
     pub(super) updated_at: u64,
     /// How many records there are, unless counting them would mean reading too much.
     pub(super) records: Option<u64>,
+    /// What the session has used until its last turn that ended.
+    pub(super) usage: Vec<HarnessUsageEntry>,
+    /// The process that ran an open turn.
+    pub(super) runtime: Option<Runtime>,
 }
 
 /// The last turn of a history.
@@ -66,6 +72,7 @@ impl Summary {
         let (mut known, mut behind) = (Some(0), 0);
         // The message of an open turn, and how many records are behind that.
         let mut open_start: Option<(u64, Option<String>)> = None;
+        let (mut usage, mut open_runtime) = (Vec::new(), None);
         loop {
             let line = match lines.previous() {
                 Ok(line) if last_turn == LastTurn::None || lines.position() + COUNT_MAX_BYTES >= end => line,
@@ -77,7 +84,7 @@ impl Summary {
             };
             let Some(line) = line else { break };
             match Record::from_line(&line.bytes) {
-                Record::Item { item } => {
+                Record::Item { item, runtime } => {
                     updated_at = updated_at.or_else(|| item.get("timestamp")?.as_u64());
                     let turn = Record::turn_of(&item).and_then(|turn| NativeId::new(turn).ok());
                     if let (LastTurn::None, Some(turn)) = (&last_turn, &turn) {
@@ -86,11 +93,15 @@ impl Summary {
                     let is_open = matches!((&last_turn, turn), (LastTurn::Open(open, _), Some(turn)) if *open == turn);
                     if is_open && Record::is_user_message(&item) {
                         open_start = Some((behind, Record::prompt_sha256(&item)));
+                        open_runtime = runtime;
                     }
                 }
                 Record::TurnEnd(turn_end) => {
                     updated_at = updated_at.or(Some(turn_end.timestamp));
                     known = Some(turn_end.sequence);
+                    if usage.is_empty() {
+                        usage.clone_from(&turn_end.usage);
+                    }
                     if last_turn == LastTurn::None {
                         last_turn = LastTurn::Ended(turn_end);
                     }
@@ -107,7 +118,17 @@ impl Summary {
             *start = records.map(|records| TurnStart { sequence: records - behind, prompt_sha256 });
         }
         let updated_at = updated_at.unwrap_or(header.created_at);
-        Ok(Some(Self { header, items_start, end, first_prompt, last_turn, updated_at, records }))
+        Ok(Some(Self {
+            header,
+            items_start,
+            end,
+            first_prompt,
+            last_turn,
+            updated_at,
+            records,
+            usage,
+            runtime: open_runtime,
+        }))
     }
 }
 
@@ -139,7 +160,7 @@ impl Page {
                 Err(error) => return Err(io_error(&error)),
             };
             match Record::from_line(&line.bytes) {
-                Record::Item { item } => {
+                Record::Item { item, .. } => {
                     if line.bytes.len() > HISTORY_PAGE_MAX_BYTES {
                         if page.has_items(reserved_items) {
                             break;
@@ -184,7 +205,7 @@ fn read_head(file: &File) -> io::Result<Option<(Header, u64, Option<String>)>> {
     let Record::Session(header) = Record::from_line(&line) else { return Ok(None) };
     let items_start = line.len() as u64;
     while next(&mut line)? {
-        if let Record::Item { item } = Record::from_line(&line)
+        if let Record::Item { item, .. } = Record::from_line(&line)
             && Record::is_user_message(&item)
         {
             let prompt = item.get("content").and_then(|content| content.get(0)?.get("text")?.as_str());

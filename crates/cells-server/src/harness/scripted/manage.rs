@@ -168,10 +168,11 @@ impl Session {
             timestamp: now_ms(),
             start: None,
             sequence: records + 3,
+            usage: Vec::new(),
         };
         let written = vec![
-            Record::Item { item: item(1, "userMessage", content) },
-            Record::Item { item: item(2, "agentMessage", json!({"text": answer, "status": "completed"})) },
+            Record::item(item(1, "userMessage", content)),
+            Record::item(item(2, "agentMessage", json!({"text": answer, "status": "completed"}))),
             Record::TurnEnd(ended.clone()),
         ];
         let end = self.append(end, written, true).await?;

@@ -82,6 +82,7 @@ fn describe(step: &Step) -> String {
         Step::Write { path, .. } => format!("Ask for approval, then write the file {}.", code_span(path)),
         Step::Ask { question, .. } => format!("Ask {} and repeat the answer.", code_span(question)),
         Step::Quote(name) => format!("Give the attachment {} back.", code_span(name)),
+        Step::Listen => "Wait until somebody adds something, and repeat it.".to_owned(),
         Step::Spawn(prompt) => format!("Have another session answer {}.", code_span(prompt)),
         Step::Pace(pace) => format!("Wait {} ms before each delta from here on.", pace.as_millis()),
         Step::Sleep(duration) => format!("Wait {} ms.", duration.as_millis()),

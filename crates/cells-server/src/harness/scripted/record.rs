@@ -1,11 +1,12 @@
 //! One line of a session file.
 
-use cells_protocol::harness::TurnResult;
+use cells_protocol::harness::{HarnessUsageEntry, TurnResult};
 use cells_protocol::ids::{NativeId, WorkspaceId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use super::runtime::Runtime;
 use crate::random;
 
 /// A native item: `id`, `type`, `turnId`, `timestamp` and what its type says (`harness.md` §4.3).
@@ -21,6 +22,9 @@ pub(super) enum Record {
     Item {
         /// The item.
         item: Item,
+        /// The process that runs the turn, with the message that starts one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        runtime: Option<Runtime>,
     },
     /// The end of a turn.
     TurnEnd(TurnEnd),
@@ -82,6 +86,9 @@ pub(super) struct TurnEnd {
     /// Position of this record, counted from 1; 0 in files of before there were positions.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) sequence: u64,
+    /// What the session has used until then.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) usage: Vec<HarnessUsageEntry>,
 }
 
 impl TurnEnd {
@@ -133,6 +140,11 @@ impl TurnStatus {
 }
 
 impl Record {
+    /// An item that starts no turn.
+    pub(super) fn item(item: Item) -> Self {
+        Self::Item { item, runtime: None }
+    }
+
     /// The record as one line, with its newline.
     pub(super) fn to_line(&self) -> Vec<u8> {
         let mut line = cells_protocol::json::to_vec(self);

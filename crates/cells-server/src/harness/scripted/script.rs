@@ -66,6 +66,8 @@ pub(super) enum Step {
     Wait,
     /// An attachment of the prompt, given back as an agent message.
     Quote(String),
+    /// A pause until the user adds something to the turn, which is repeated.
+    Listen,
     /// Another session that answers this prompt.
     Spawn(String),
     /// The turn fails with this message.
@@ -136,6 +138,7 @@ impl Script {
             "write" => write(text)?,
             "ask" => ask(&some(name, text)?),
             "quote" => Step::Quote(some(name, text)?),
+            "listen" => Step::Listen,
             "spawn" => Step::Spawn(some(name, text)?),
             "pace" => Step::Pace(milliseconds(text).ok_or_else(|| usage(name))?),
             "sleep" => Step::Sleep(milliseconds(text).ok_or_else(|| usage(name))?),
@@ -145,7 +148,7 @@ impl Script {
             "restart" => Step::Restart,
             _ => return Err(unknown(name)),
         };
-        if matches!(step, Step::Wait | Step::Die | Step::Restart) && !text.is_empty() {
+        if matches!(step, Step::Wait | Step::Listen | Step::Die | Step::Restart) && !text.is_empty() {
             return Err(usage(name));
         }
         self.steps.push(step);
@@ -162,6 +165,7 @@ pub(super) const DIRECTIVES: &[(&str, &str)] = &[
     ("write", "write PATH TEXT           ask for approval, then make or replace the file PATH"),
     ("ask", "ask QUESTION [| OPTION]   ask the user and repeat the answer"),
     ("quote", "quote NAME                give the attachment NAME of the prompt back"),
+    ("listen", "listen                    wait until somebody adds something to the turn, and repeat it"),
     ("spawn", "spawn PROMPT              make a session below this one that tells what PROMPT would do"),
     ("pace", "pace MS                   wait MS milliseconds before each delta from here on"),
     ("sleep", "sleep MS                  wait MS milliseconds"),
@@ -311,6 +315,7 @@ mod tests {
             ("ask Which colour?", ask("Which colour?", &[])),
             ("ask Which? | red | dark blue", ask("Which?", &["red", "dark blue"])),
             ("quote a b.txt", Step::Quote("a b.txt".to_owned())),
+            ("listen", Step::Listen),
             ("spawn say hi", Step::Spawn("say hi".to_owned())),
             ("pace 5", Step::Pace(Duration::from_millis(5))),
             ("sleep 3600000", Step::Sleep(Duration::from_secs(3600))),

@@ -100,7 +100,7 @@ impl Search {
                 return;
             }
             self.bytes_left -= read;
-            let Record::Item { item } = Record::from_line(&line.bytes) else { continue };
+            let Record::Item { item, .. } = Record::from_line(&line.bytes) else { continue };
             items += 1;
             let said = Said::of(&item).filter(|said| match self.mode {
                 HarnessSearchMode::Prompt => matches!(said, Said::Prompt(_)),

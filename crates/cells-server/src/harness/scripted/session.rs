@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cells_protocol::harness::Session as SessionView;
+use cells_protocol::harness::{
+    HarnessExecutionRecovery, HarnessUsage, HarnessUsageEntry, LockState, RuntimeState, Session as SessionView,
+};
 use cells_protocol::ids::{NativeId, WorkspaceId};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -17,6 +19,7 @@ use super::active::Active;
 use super::history::{LastTurn, Page, Summary};
 use super::metadata::Metadata;
 use super::record::{Header, Item, Record, TurnEnd, TurnStatus};
+use super::runtime::{Runtime, WriteLock, lock_for_writing, lock_state};
 use super::store::Store;
 use crate::harness::clock::now_ms;
 use crate::harness::plugin::ToolError;
@@ -47,6 +50,10 @@ pub(super) struct State {
     pub(super) records: Option<u64>,
     /// The last turn that does not run.
     pub(super) last_turn: LastTurn,
+    /// What was used until its end.
+    pub(super) usage: Vec<HarnessUsageEntry>,
+    /// The process that ran it, if it has no end.
+    runtime: Option<Runtime>,
     pub(super) active: Option<Active>,
     /// The user does not want to be asked again.
     pub(super) allows_commands: bool,
@@ -65,6 +72,8 @@ impl Session {
             end: summary.end,
             records: summary.records,
             last_turn: summary.last_turn,
+            usage: summary.usage,
+            runtime: summary.runtime,
             active: None,
             allows_commands: false,
             allows_file_changes: false,
@@ -97,6 +106,8 @@ impl Session {
             last_turn: LastTurn::None,
             updated_at: header.created_at,
             records: Some(1),
+            usage: Vec::new(),
+            runtime: None,
             header,
         };
         let session = Self::stored(summary, Metadata::default(), store, ring);
@@ -149,16 +160,17 @@ impl Session {
     /// Takes control of a stored session. A turn whose process died is ended as interrupted.
     pub(super) async fn own(&self) -> Result<(), ToolError> {
         let _writing = self.writing.lock().await;
-        let (last_turn, end, sequence) = {
+        let (last_turn, end, sequence, usage) = {
             let state = self.lock();
             if state.metadata.is_archived {
                 return Err(ToolError("EINVAL"));
             }
-            (state.last_turn.clone(), state.end, state.next_position())
+            (state.last_turn.clone(), state.end, state.next_position(), state.usage.clone())
         };
         if let LastTurn::Open(turn_id, start) = last_turn {
+            let Some(_lock) = self.write_lock()? else { return Err(ToolError("HARNESS_SESSION_BUSY")) };
             let status = TurnStatus::Interrupted;
-            let ended = TurnEnd { turn_id, status, error: None, timestamp: now_ms(), start, sequence };
+            let ended = TurnEnd { turn_id, status, error: None, timestamp: now_ms(), start, sequence, usage };
             let end = self.append(end, vec![Record::TurnEnd(ended.clone())], true).await?;
             let mut state = self.lock();
             state.advance(end);
@@ -182,6 +194,7 @@ impl Session {
             active.stop.cancel();
             if active.start.is_some() {
                 state.last_turn = LastTurn::Open(active.turn, active.start);
+                state.runtime = Runtime::current();
             }
         }
     }
@@ -195,15 +208,77 @@ impl Session {
     }
 
     /// Reserves the session for a turn. The token is cancelled when the turn must stop.
-    pub(super) fn reserve(&self, turn: NativeId, parent: &CancellationToken) -> Result<CancellationToken, ToolError> {
+    ///
+    /// # Errors
+    /// `EBUSY` while another turn runs; `HARNESS_SESSION_BUSY` while another process writes the session.
+    pub(super) fn reserve(
+        &self,
+        turn: NativeId,
+        model: String,
+        parent: &CancellationToken,
+    ) -> Result<CancellationToken, ToolError> {
         let mut state = self.lock();
         state.check_owned()?;
         if state.active.is_some() {
             return Err(ToolError("EBUSY"));
         }
+        let lock = self.write_lock()?.ok_or(ToolError("HARNESS_SESSION_BUSY"))?;
         let stop = parent.child_token();
-        state.active = Some(Active::new(turn, stop.clone()));
+        state.active = Some(Active::new(turn, model, stop.clone(), lock));
         Ok(stop)
+    }
+
+    /// The write lock of the session, which this process holds while a turn runs; `None` when another one has it.
+    fn write_lock(&self) -> Result<Option<WriteLock>, ToolError> {
+        let file = self.store.open(self.id()).map_err(|error| open_error(&error))?;
+        lock_for_writing(file).map_err(|_| ToolError("EIO"))
+    }
+
+    /// What is known of the process that ran the session last (`cells-0.4.md` §3.6). Looks at the disk.
+    pub(super) fn execution_recovery(&self) -> HarnessExecutionRecovery {
+        let (is_owned, active, open, runtime) = {
+            let state = self.lock();
+            let open = if let LastTurn::Open(turn, _) = &state.last_turn { Some(turn.clone()) } else { None };
+            let active = state.active.as_ref().map(|active| active.turn.clone());
+            (state.is_owned, active, open, state.runtime.clone())
+        };
+        let runtime = if active.is_some() { Runtime::current() } else { runtime.filter(|_| open.is_some()) };
+        let lock = match (&active, is_owned) {
+            (Some(_), _) => LockState::Held,
+            // Only the owner may take it.
+            (None, true) => LockState::NotHeld,
+            (None, false) => lock_state(self.store.open(self.id())),
+        };
+        // A process that lives on after its agent died runs the session no more.
+        let is_other = runtime.as_ref().is_some_and(|runtime| Some(runtime) != Runtime::current().as_ref());
+        let is_alive = is_other && runtime.as_ref().is_some_and(Runtime::is_alive);
+        let state = match lock {
+            LockState::Held => RuntimeState::Running,
+            _ if is_alive => RuntimeState::Running,
+            LockState::NotHeld if !is_owned => RuntimeState::Detached,
+            LockState::NotHeld | LockState::Unknown => RuntimeState::Unknown,
+        };
+        HarnessExecutionRecovery {
+            state,
+            turn_id: active.or(open),
+            pid: runtime.as_ref().map(|runtime| runtime.pid),
+            started_at: runtime.as_ref().map(|runtime| runtime.started_at),
+            runtime_id: runtime.map(|runtime| runtime.runtime_id),
+            lock,
+            observed_at: now_ms(),
+        }
+    }
+
+    /// As [`Self::view`], with what only the view of one session has: usage and evidence of its runtime.
+    pub(super) fn detailed_view(&self) -> SessionView {
+        let execution_recovery = Some(self.execution_recovery());
+        let (mut view, usage) = {
+            let state = self.lock();
+            (self.view_of(&state), state.usage.clone())
+        };
+        view.usage = HarnessUsage::of(self.id().clone(), usage);
+        view.execution_recovery = execution_recovery;
+        view
     }
 
     /// Stops the turn `turn`; its end follows.
@@ -235,12 +310,15 @@ impl Session {
 
     /// A page of history. Without a cursor it is the newest one, with the item that is being made.
     pub(super) async fn read(&self, cursor: Option<u64>) -> Result<Value, ToolError> {
-        let (view, end, active, open_turn, event_cursor) = {
+        let execution_recovery = self.execution_recovery();
+        let (mut view, usage, end, active, open_turn, event_cursor) = {
             let state = self.lock();
             let open_turn = if let LastTurn::Open(turn, _) = &state.last_turn { Some(turn.clone()) } else { None };
             let active = state.active.as_ref().map(|active| (active.turn.clone(), active.live_item()));
-            (self.view_of(&state), state.end, active, open_turn, self.ring.newest())
+            (self.view_of(&state), state.usage.clone(), state.end, active, open_turn, self.ring.newest())
         };
+        view.usage = HarnessUsage::of(self.id().clone(), usage);
+        view.execution_recovery = Some(execution_recovery);
         let is_first = cursor.is_none();
         let from = cursor.unwrap_or(end);
         if from > end {
@@ -314,7 +392,7 @@ impl Session {
     pub(super) async fn add_item(&self, item: Item) -> Result<(), ToolError> {
         let _writing = self.writing.lock().await;
         let end = self.lock().end;
-        let end = self.append(end, vec![Record::Item { item: item.clone() }], true).await?;
+        let end = self.append(end, vec![Record::item(item.clone())], true).await?;
         let mut state = self.lock();
         state.advance(end);
         state.updated_at = now_ms();
@@ -373,6 +451,8 @@ impl Session {
             forkable: Some(true),
             history_revision: Some(state.end.to_string()),
             native: None,
+            usage: None,
+            execution_recovery: None,
         }
     }
 }

@@ -115,6 +115,10 @@ impl Turn {
             Step::Write { path, text } => self.write_file(&path, &text).await,
             Step::Ask { question, options } => self.ask_user(&question, &options).await,
             Step::Quote(name) => self.quote(&name).await,
+            Step::Listen => {
+                let added = self.until_stopped(self.session.next_steer(&self.id)).await??;
+                self.message(&format!("You added: {added}")).await
+            }
             Step::Spawn(prompt) => self.spawn(&prompt).await,
             Step::Pace(pace) => {
                 self.pace = Some(pace).filter(|pace| !pace.is_zero());

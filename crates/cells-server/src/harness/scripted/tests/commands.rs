@@ -104,7 +104,10 @@ async fn commands_that_cannot_run_are_refused() {
         (json!({"sessionId": session, "name": "", "args": ""}), "EINVAL"),
         (json!({"sessionId": "session-x", "name": "echo", "args": ""}), "ENOENT"),
         (json!({"sessionId": session, "name": "echo", "args": "", "selection": selection}), "EINVAL"),
-        (json!({"sessionId": session, "name": "do", "args": "wait", "selection": selection}), "ECAPABILITY"),
+        (
+            json!({"sessionId": session, "name": "do", "args": "wait", "selection": selection}),
+            "HARNESS_SELECTION_INVALID",
+        ),
     ] {
         let result = agent.execute("harness_command", "c", arguments.clone()).await;
         assert_eq!(result, Err(ToolError(code)), "{arguments:.100}");

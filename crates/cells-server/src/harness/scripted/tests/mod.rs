@@ -2,6 +2,7 @@
 
 mod commands;
 mod history;
+mod live;
 mod manage;
 mod sessions;
 mod turns;
@@ -98,6 +99,13 @@ impl Agent {
     async fn turn_end(&self, turn: &str) -> Value {
         let end = |event: &Value| event["method"] == "turn/completed" && event["params"]["turn"]["id"] == *turn;
         self.event(end).await["params"]["turn"].clone()
+    }
+
+    /// Waits until no turn runs in a session whose process died.
+    async fn turn_gone(&self, session: &str) {
+        while !self.info(session).await["activeTurnId"].is_null() {
+            tokio::task::yield_now().await;
+        }
     }
 
     async fn respond(&self, request: &Value, response: Value) -> Result<Value, ToolError> {

@@ -290,16 +290,21 @@ async fn the_descriptor_declares_what_works_and_other_tools_do_not() {
         "commandOutputs",
         "create",
         "delete",
+        "executionRecovery",
         "fork",
         "history",
         "interactions",
         "interrupt",
+        "metrics",
+        "models",
         "rename",
         "resume",
         "search",
         "sessionDigest",
         "slashCommands",
+        "steer",
         "unarchive",
+        "usage",
     ];
     assert_eq!(declared, expected);
     assert_eq!(capabilities["attachments"], json!(["text", "image"]));

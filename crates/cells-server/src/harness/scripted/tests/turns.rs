@@ -294,7 +294,7 @@ async fn bad_arguments_are_refused_before_anything_happens() {
         (json!({"sessionId": "../x", "prompt": "say hi"}), "ENOENT"),
         (json!({"sessionId": session, "prompt": ""}), "EINVAL"),
         (json!({"sessionId": session, "prompt": "x".repeat(131_073)}), "EINVAL"),
-        (json!({"sessionId": session, "prompt": "hi", "selection": {"modelId": "m"}}), "ECAPABILITY"),
+        (json!({"sessionId": session, "prompt": "hi", "selection": {"modelId": "m"}}), "HARNESS_SELECTION_INVALID"),
         (json!({"sessionId": session, "prompt": "hi", "attachments": [{}]}), "EINVAL"),
         (json!({"sessionId": session, "prompt": "hi", "attachments": {}}), "EINVAL"),
     ] {
@@ -340,11 +340,13 @@ async fn a_rejected_turn_leaves_no_trace() {
     let place = Place::new();
     let agent = place.start();
     let session = agent.create().await;
-    let before = agent.info(&session).await;
+    let revision = async || agent.info(&session).await["historyRevision"].clone();
+    let before = revision().await;
     for code in ["EBUSY", "EIO", "HARNESS_RPC_ERROR"] {
         assert_eq!(agent.turn(&session, code, &format!("reject {code}")).await, Err(ToolError(code)));
     }
-    assert_eq!(agent.info(&session).await, before);
+    assert_eq!(revision().await, before);
+    assert_eq!(agent.info(&session).await["title"], "");
     assert_eq!(outline(&agent.events()), ["thread/started"]);
 }
 
