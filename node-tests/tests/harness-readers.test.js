@@ -15,7 +15,7 @@ const FOLDER = join(import.meta.dirname, '../../crates/cells-protocol/fixtures')
 const json = (file) => JSON.parse(readFileSync(join(FOLDER, file), 'utf8'));
 
 /** What reads a message: a pure function, or a call whose reply it is. */
-const READERS = ['items', 'native-messages', 'session', 'sessions', 'history', 'search', 'digest'];
+const READERS = ['archive-allowed', 'items', 'native-messages', 'session', 'sessions', 'history', 'search', 'digest'];
 
 const CASES = json('index.json')
   .filter(({ parser }) => READERS.includes(parser))
@@ -40,6 +40,7 @@ async function readAll({ cells, endpoint, caught }, cases) {
     const driver = cells.createCellsDriver(() => 'key', fetch);
     const client = driver.harness({ endpoint, credentialRef: 'node' });
     const calls = {
+      'archive-allowed': async () => message.map(cells.harnessArchiveAllowed),
       items: async () => cells.harnessItems(message),
       'native-messages': async () => message.map(cells.harnessEvent),
       session: () => client.inspect('main', 's-1'),

@@ -206,3 +206,73 @@ for (const host of HOSTS) {
     assert.deepEqual([seen.endless.code, seen.n_pages], ['EFBIG', 10_001]);
   });
 }
+
+for (const host of HOSTS) {
+  test(`the life of a session on the local node: ${host}`, async () => {
+    const task = async ({ cells, endpoint, apiKey, caught }) => {
+      const driver = cells.createCellsDriver(() => apiKey);
+      const client = driver.harness({ endpoint, credentialRef: 'node' });
+      const { id: profile } = (await client.profiles()).profiles[0];
+      const { session } = await client.create(profile, 'home');
+      const image = { kind: 'image', name: 'dot.png', mimeType: 'image/png', content: 'data:image/png;base64,iVBORw0KGgo=' };
+      const text = { kind: 'text', name: 'note.md', content: '# A walrus\n' };
+      let cursor;
+      let wake = () => {};
+      const over = new Set();
+      const events = client.subscribe(profile, () => {
+        const snapshot = client.eventSnapshot(profile, cursor);
+        cursor = snapshot.cursor;
+        for (const { message } of snapshot.events) {
+          const event = cells.harnessEvent(message);
+          if (event.kind === 'turnCompleted') over.add(event.turnId);
+          if (event.kind === 'requested') void client.respond(profile, event.request.id, { decision: 'accept' });
+        }
+        wake();
+      });
+      await events.ready;
+      cursor ??= client.eventSnapshot(profile).cursor;
+      const { turnId } = await client.turn(profile, session.id, 'run echo a badger', { attachments: [text, image] });
+      while (!over.has(turnId)) await new Promise((resolve) => (wake = resolve));
+
+      const items = cells.harnessItems((await client.read(profile, session.id)).turns);
+      const user = items.find(({ kind }) => kind === 'user');
+      const renamed = await client.rename(profile, session.id, 'Burrow');
+      const fork = await client.fork(profile, session.id, 'second try');
+      const family = await cells.conversationBranches(client, profile, fork.session);
+      const { matches } = await client.search(profile, { query: 'badger run', mode: 'prompt' });
+      const digest = await client.loadDigest(profile, session.id);
+      const archived = await client.archive(profile, session.id, true);
+      const allowed = [cells.harnessArchiveAllowed(fork.session), cells.harnessArchiveAllowed(archived.session)];
+      const { sessions } = await client.list(profile, { archived: true, limit: 100 });
+      const deleted = await client.delete(profile, session.id);
+      const gone = await caught(client.inspect(profile, session.id));
+      await driver.dispose();
+      return {
+        kinds: [...new Set(items.map(({ kind }) => kind))].sort(),
+        partKinds: [...new Set(user.contentPartKinds)],
+        title: renamed.session.title,
+        parent: fork.session.parentSessionId === session.id,
+        family: family.length,
+        found: matches.some(({ sessionId }) => sessionId === session.id),
+        said: digest.entries[0].text,
+        allowed,
+        listed: sessions.some(({ id }) => id === session.id),
+        deleted: deleted.deletedSessionIds.length === 1 && deleted.deletedSessionIds[0] === session.id,
+        gone: gone.code,
+      };
+    };
+    assert.deepEqual(await world.run(host, 'the local node', task), {
+      kinds: ['agent', 'commandExecution', 'user'],
+      partKinds: ['prompt', 'attachment'],
+      title: 'Burrow',
+      parent: true,
+      family: 2,
+      found: true,
+      said: 'run echo a badger',
+      allowed: [true, false],
+      listed: true,
+      deleted: true,
+      gone: 'ENOENT',
+    });
+  });
+}

@@ -262,6 +262,8 @@ built_in! {
     "harness/session-old-name.read.json",
     "harness/session-old-preview.json",
     "harness/session-old-preview.read.json",
+    "harness/archive-allowed.json",
+    "harness/archive-allowed.read.json",
     "harness/session-untitled.json",
     "harness/session-untitled.read.json",
     "harness/history-evidence.json",
