@@ -12,6 +12,8 @@ mod connections;
 mod discovery;
 #[path = "../../crates/cells-driver/tests/driver/events.rs"]
 mod events;
+#[path = "../../crates/cells-driver/tests/driver/harness_reads.rs"]
+mod harness_reads;
 #[path = "../../crates/cells-driver/tests/driver/host_contract.rs"]
 mod host_contract;
 #[path = "../../crates/cells-driver/tests/driver/http_transport.rs"]
@@ -32,6 +34,8 @@ mod read;
 mod read_stream;
 #[path = "../../crates/cells-driver/tests/driver/seq.rs"]
 mod seq;
+#[path = "../../crates/cells-driver/tests/driver/sessions.rs"]
+mod sessions;
 #[path = "../../crates/cells-driver/tests/driver/settle.rs"]
 mod settle;
 #[path = "../../crates/cells-driver/tests/driver/sources.rs"]

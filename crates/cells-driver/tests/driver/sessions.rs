@@ -12,6 +12,14 @@ use wasm_bindgen_test::wasm_bindgen_test as test;
 
 use crate::node::{harness, host, profile, receipt, sent, session};
 
+/// What a mutation gave, as JSON, and its identity.
+macro_rules! value {
+    ($committed:expr) => {{
+        let committed = $committed;
+        Ok((json!(committed.value), committed.recovery))
+    }};
+}
+
 /// Every mutation of this file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Call {
@@ -70,28 +78,24 @@ impl Call {
         let options = MutationOptions::default;
         let attached = |attachment| TurnOptions { attachments: vec![attachment], ..TurnOptions::default() };
         match self {
-            Self::Fork => value(harness.fork(profile, &session(), Some(" try two "), options()).await?),
-            Self::Rename => value(harness.rename(profile, &session(), "Second\n", options()).await?),
-            Self::Archive => value(harness.archive(profile, &session(), true, options()).await?),
-            Self::Unarchive => value(harness.archive(profile, &session(), false, options()).await?),
-            Self::Delete => value(harness.delete(profile, &session(), options()).await?),
+            Self::Fork => value!(harness.fork(profile, &session(), Some(" try two "), options()).await?),
+            Self::Rename => value!(harness.rename(profile, &session(), "Second\n", options()).await?),
+            Self::Archive => value!(harness.archive(profile, &session(), true, options()).await?),
+            Self::Unarchive => value!(harness.archive(profile, &session(), false, options()).await?),
+            Self::Delete => value!(harness.delete(profile, &session(), options()).await?),
             Self::TurnWithText => {
                 let text = HarnessAttachment {
                     mime_type: Some("x".to_owned()),
                     ..HarnessAttachment::text("notes.md", "# Notes\n")
                 };
-                value(harness.turn(profile, &session(), "look", attached(text)).await?)
+                value!(harness.turn(profile, &session(), "look", attached(text)).await?)
             }
             Self::TurnWithImage => {
                 let image = HarnessAttachment::image("a.png", "image/png", b"\x89PNG\r\n\x1a\n");
-                value(harness.turn(profile, &session(), "look", attached(image)).await?)
+                value!(harness.turn(profile, &session(), "look", attached(image)).await?)
             }
         }
     }
-}
-
-fn value<T: serde::Serialize>(committed: cells_driver::Committed<T>) -> Result<(Value, Recovery)> {
-    Ok((serde_json::to_value(&committed.value).unwrap(), committed.recovery))
 }
 
 /// A node that answers the mutations with `reply`.
