@@ -5,6 +5,7 @@ use cells_driver::{
     HarnessSearchQuery, HistoryOptions, ItemContent, ListOptions, MutationOptions, NativeEvent, NativeId,
     OperationOptions, Outcome, ProfileId, Turn, TurnOptions, harness_archive_allowed,
 };
+use cells_testkit::fault_proxy::{Fault, Plan, Rule};
 use serde_json::json;
 
 use crate::stage::Stage;
@@ -205,4 +206,41 @@ async fn attachments_are_sent_where_the_agent_takes_them() {
     let error = harness.turn(profile, session, "say Thanks.", options).await.unwrap_err();
     assert_eq!((error.kind(), error.outcome()), (ErrorKind::Invalid, Some(Outcome::NotStarted)));
     assert_eq!(scene.stage.proxy.counts().tools["harness_turn"], n_before);
+}
+
+#[tokio::test]
+async fn a_lost_reply_is_settled_by_its_receipt_and_nothing_happens_twice() {
+    let scene = Scene::new().await;
+    let Scene { harness, profile, session, stage } = &scene;
+    let options = MutationOptions::default;
+    let rename = async || harness.rename(profile, session, "Burrow", options()).await.map(drop);
+    let fork = async || harness.fork(profile, session, Some("lost"), options()).await.map(drop);
+    let archive = async || harness.archive(profile, session, true, options()).await.map(drop);
+    let unarchive = async || harness.archive(profile, session, false, options()).await.map(drop);
+    let delete = async || harness.delete(profile, session, options()).await.map(drop);
+    for tool in
+        ["harness_rename", "harness_fork", "harness_archive", "harness_unarchive", "harness_archive", "harness_delete"]
+    {
+        stage.proxy.reset_counts();
+        stage.proxy.set_plan(Plan::new([Rule::tool(tool, Fault::ResetAfter).nth(1)]));
+        let error = match tool {
+            "harness_rename" => rename().await,
+            "harness_fork" => fork().await,
+            "harness_archive" => archive().await,
+            "harness_unarchive" => unarchive().await,
+            _ => delete().await,
+        };
+        let error = error.unwrap_err();
+        assert_eq!(error.outcome(), Some(Outcome::Unknown), "{tool}: {error}");
+        let recovery = error.recovery().unwrap();
+        let mut receipt = harness.operation(recovery, OperationOptions::default()).await.unwrap();
+        while receipt.outcome == Outcome::Unknown {
+            receipt = harness.operation(recovery, OperationOptions::default()).await.unwrap();
+        }
+        assert_eq!(receipt.outcome, Outcome::Committed, "{tool}: {receipt:?}");
+        assert_eq!(stage.proxy.counts().tools[tool], 1, "{tool} is sent once");
+    }
+    let live = harness.list(profile, ListOptions::default()).await.unwrap().sessions;
+    assert_eq!(live.iter().filter(|one| one.parent_session_id.as_ref() == Some(session)).count(), 1, "one fork");
+    assert!(!live.iter().any(|one| one.id == *session));
 }
