@@ -5,6 +5,7 @@
 mod harness;
 mod mutation;
 mod parser;
+mod rules;
 
 use serde::Deserialize;
 use serde_json::Value;
