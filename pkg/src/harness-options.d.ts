@@ -1,4 +1,5 @@
 import type { Recovery } from './error.js';
+import type { HarnessModelSelection } from './harness-models.js';
 
 /** Accepted as the last argument of every call. */
 export interface OperationOptions {
@@ -34,6 +35,32 @@ export interface TurnOptions extends MutationOptions {
    * that the profile does not take `ECAPABILITY`; nothing is sent then.
    */
   attachments?: HarnessAttachment[];
+  /**
+   * The model of this turn; without it the agent's current choice. `ECAPABILITY`, and nothing is sent, when the profile has
+   * no models; `EINVAL` with reason `HARNESS_SELECTION_INVALID` when the models of the session were read and this is none of
+   * them.
+   */
+  selection?: HarnessModelSelection;
+}
+
+/** Options of `HarnessClient.command`. */
+export interface CommandOptions extends MutationOptions {
+  /** The model of a prompt command; see {@link TurnOptions.selection}. `EINVAL`, and nothing is sent, for an action. */
+  selection?: HarnessModelSelection;
+}
+
+/** Options of `HarnessClient.steer`. */
+export interface SteerOptions extends MutationOptions {
+  /** As {@link TurnOptions.attachments}. */
+  attachments?: HarnessAttachment[];
+  /** Request id of this message, which nothing had before: 1 to 128 of `A-Z a-z 0-9 _ -`. Default: a random one. */
+  submissionId?: string;
+}
+
+/** Options of `HarnessClient.interrupt`. */
+export interface InterruptOptions extends MutationOptions {
+  /** Request id of this interrupt, which nothing had before: 1 to 128 of `A-Z a-z 0-9 _ -`. Default: a random one. */
+  operationId?: string;
 }
 
 /** Text or a picture that is sent with a turn. */

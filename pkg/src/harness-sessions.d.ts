@@ -1,3 +1,5 @@
+import type { HarnessExecutionRecovery, HarnessUsage } from './harness-models.js';
+
 /** What `HarnessClient.profiles` returns. */
 export interface Profiles {
   /** Epoch of the node's harness service, new at every start. */
@@ -102,6 +104,10 @@ export interface Session {
   forkable?: boolean;
   /** Version of the native history; compare for equality only. */
   historyRevision?: string;
+  /** Tokens it has used; left out when the node's numbers do not fit together. */
+  usage?: HarnessUsage;
+  /** Evidence about the process that ran it. */
+  executionRecovery?: HarnessExecutionRecovery;
   /** What the agent itself says of the session, as it says it. */
   native?: Record<string, unknown>;
 }
@@ -124,6 +130,14 @@ export interface SessionInfo {
 export interface SessionsDeleted {
   /** The session that was to be deleted, and those that descend from it; at most 16401, in any order. */
   deletedSessionIds: string[];
+}
+
+/** The turn that took a message which was sent to a running one. */
+export interface TurnSteered {
+  /** The turn that took the message: another one where the target had just ended and the agent opened a new turn for it. */
+  turnId: string;
+  /** The turn that was asked for. */
+  targetTurnId: string;
 }
 
 /** The turn that a message started. */

@@ -10,15 +10,27 @@ import type {
 } from './harness-commands.js';
 import type { EventCursor, EventSnapshot, NativeResponse, Subscription, TopicNotification } from './harness-events.js';
 import type { HistoryPage } from './harness-history.js';
-import type { Committed, ListOptions, MutationOptions, OperationOptions, Receipt, TurnOptions } from './harness-options.js';
+import type { HarnessMetrics, HarnessModelCatalog, HarnessUsage } from './harness-models.js';
+import type {
+  CommandOptions,
+  Committed,
+  InterruptOptions,
+  ListOptions,
+  MutationOptions,
+  OperationOptions,
+  Receipt,
+  SteerOptions,
+  TurnOptions,
+} from './harness-options.js';
 import type { DigestOptions, DigestPage, HarnessSearchQuery, HarnessSearchResult } from './harness-search.js';
-import type { Profiles, Session, SessionInfo, SessionPage, SessionsDeleted, TurnStarted } from './harness-sessions.js';
+import type { Profiles, Session, SessionInfo, SessionPage, SessionsDeleted, TurnStarted, TurnSteered } from './harness-sessions.js';
 
 export { CellsError } from './error.js';
 export type { Recovery } from './error.js';
 export type * from './harness-commands.js';
 export type * from './harness-events.js';
 export type * from './harness-history.js';
+export type * from './harness-models.js';
 export type * from './harness-options.js';
 export type * from './harness-search.js';
 export type * from './harness-sessions.js';
@@ -26,7 +38,7 @@ export type * from './harness-sessions.js';
 /**
  * Agent sessions of a node. Made by `CellsDriver.harness`.
  *
- * Mutations (`create`, `resume`, `fork`, `rename`, `archive`, `delete`, `turn`, `interrupt`, `respond`, `command`) are sent once and never again: when their
+ * Mutations (`create`, `resume`, `fork`, `rename`, `archive`, `delete`, `turn`, `steer`, `interrupt`, `respond`, `command`) are sent once and never again: when their
  * reply is lost, they fail with `outcome: 'unknown'` and a `recovery`. Cancelling one stops the waiting, not the mutation.
  */
 export interface HarnessClient {
@@ -77,8 +89,29 @@ export interface HarnessClient {
   delete(profileId: string, sessionId: string, options?: MutationOptions): Promise<SessionsDeleted & Committed>;
   /** Sends a message of 1 to 131072 bytes. Resolves when the turn has started; events tell the rest. */
   turn(profileId: string, sessionId: string, text: string, options?: TurnOptions): Promise<TurnStarted & Committed>;
-  /** Asks a turn to stop. Resolves when the node took the request; the event `turn/completed` tells the end. */
-  interrupt(profileId: string, sessionId: string, turnId: string, options?: MutationOptions): Promise<Committed>;
+  /**
+   * Adds a message of 1 to 131072 bytes to a running turn. `ECAPABILITY`, and nothing is sent, when the profile cannot be
+   * steered; `ECONFLICT` with `HARNESS_TURN_NOT_ACTIVE` when that turn does not run; `EINVAL` with reason
+   * `SUBMISSION_ID_REUSED` for an id that this client sent before.
+   */
+  steer(
+    profileId: string,
+    sessionId: string,
+    turnId: string,
+    text: string,
+    options?: SteerOptions,
+  ): Promise<TurnSteered & Committed>;
+  /**
+   * Asks a turn to stop. Resolves when the node took the request; the event `turn/completed` tells the end. `EINVAL` with
+   * reason `OPERATION_ID_REUSED` for an id that this client sent before.
+   */
+  interrupt(profileId: string, sessionId: string, turnId: string, options?: InterruptOptions): Promise<Committed>;
+  /** The models of a profile, and the one that a session uses. `ECAPABILITY`, without a request, when there are none. */
+  models(profileId: string, sessionId?: string | null, options?: OperationOptions): Promise<HarnessModelCatalog>;
+  /** The tokens that a session has used. `ECAPABILITY`, without a request, when the profile does not tell. */
+  usage(profileId: string, sessionId: string, options?: OperationOptions): Promise<HarnessUsage>;
+  /** Context, quotas and cost of a session. `ECAPABILITY`, without a request, when the profile does not tell. */
+  metrics(profileId: string, sessionId: string, options?: OperationOptions): Promise<HarnessMetrics>;
   /** Answers an approval or a question. `nativeRequestId` is the `id` of the request. */
   respond(
     profileId: string,
@@ -94,7 +127,7 @@ export interface HarnessClient {
     sessionId: string,
     name: string,
     args: string,
-    options?: MutationOptions,
+    options?: CommandOptions,
   ): Promise<CommandResult & Committed>;
   /** Asks for the receipt of a mutation, also one of another process. Never executes anything. */
   operation(recovery: Recovery, options?: OperationOptions): Promise<Receipt>;

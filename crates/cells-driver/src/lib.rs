@@ -94,8 +94,8 @@ pub use files::{
     SeqClient, StatFuture, Upload,
 };
 pub use harness::{
-    BranchOptions, Committed, DigestOptions, HarnessClient, HistoryOptions, ListOptions, MutationOptions,
-    OutputLoadOptions, OutputReadOptions, ReceiptView, TurnOptions,
+    BranchOptions, CommandOptions, Committed, DigestOptions, HarnessClient, HistoryOptions, InterruptOptions,
+    ListOptions, MutationOptions, OutputLoadOptions, OutputReadOptions, ReceiptView, SteerOptions, TurnOptions,
 };
 pub use http_transport::{HttpTransport, JsonReply};
 pub use process::{ExecOptions, OnOutput, ProcessExit, ProcessSession, ProcessSpec};
@@ -115,11 +115,13 @@ pub use cells_protocol::file_receipts::FileReceipt;
 pub use cells_protocol::file_recovery::{FileChange, FileRecovery};
 pub use cells_protocol::files::{EntriesPage, FileEntry, FileKind, FileStat};
 pub use cells_protocol::harness::{
-    AttachmentKind, CommandItem, DigestEntry, DigestPage, DigestRole, HarnessAttachment, HarnessCapabilities,
-    HarnessItem, HarnessQuestion, HarnessRequest, HarnessSearchMatch, HarnessSearchMode, HarnessSearchQuery,
-    HarnessSearchResult, HistoryPage, ItemContent, NativeEvent, Profile, Profiles, QuestionOption, RequestKind,
-    Session, SessionInfo, SessionPage, SessionsDeleted, SubmissionEvidence, ToolOperation, ToolSummary, Turn,
-    TurnResult, TurnStarted, Workspace, check_attachments, harness_archive_allowed,
+    AttachmentKind, CommandItem, ContextMetrics, CostMetrics, CreditMetrics, DigestEntry, DigestPage, DigestRole,
+    HarnessAttachment, HarnessCapabilities, HarnessExecutionRecovery, HarnessItem, HarnessMetrics, HarnessModel,
+    HarnessModelCatalog, HarnessModelSelection, HarnessQuestion, HarnessRequest, HarnessSearchMatch, HarnessSearchMode,
+    HarnessSearchQuery, HarnessSearchResult, HarnessUsage, HarnessUsageEntry, HarnessUsageTotals, HistoryPage,
+    ItemContent, LockState, NativeEvent, Profile, Profiles, QuestionOption, QuotaMetrics, ReasoningEffort, RequestKind,
+    RuntimeState, Session, SessionInfo, SessionPage, SessionsDeleted, SubmissionEvidence, TokenCounts, ToolOperation,
+    ToolSummary, Turn, TurnResult, TurnStarted, TurnSteered, Workspace, check_attachments, harness_archive_allowed,
 };
 pub use cells_protocol::ids::{
     Alias, CommandName, DigestRevision, Epoch, EventEpoch, InvalidId, NativeId, OperationId, PrincipalId, ProfileId,

@@ -144,6 +144,9 @@ pub fn kind_of_tool_code(code: &str) -> ErrorKind {
 /// The node does not answer for this epoch: the mutation was sent to another start of it (`cells-0.4.md` §12).
 pub const EPOCH_CHANGED: &str = "HARNESS_EPOCH_CHANGED";
 
+/// The model or reasoning effort is not one of the session.
+pub const INVALID_SELECTION: &str = "HARNESS_SELECTION_INVALID";
+
 fn kind_of_code(code: &str) -> Option<ErrorKind> {
     if let Some(kind) = ErrorKind::from_code(code) {
         return Some(kind);

@@ -23,7 +23,7 @@ pub use models::{HarnessModel, HarnessModelCatalog, HarnessModelSelection, Reaso
 pub use native::{HarnessQuestion, HarnessRequest, NativeEvent, QuestionOption, RequestKind};
 pub use profiles::{AttachmentKind, HarnessCapabilities, Profile, Profiles, Workspace};
 pub use recovery::{HarnessExecutionRecovery, LockState, RuntimeState};
-pub use results::{SessionsDeleted, TurnStarted};
+pub use results::{SessionsDeleted, TurnStarted, TurnSteered};
 pub use search::{HarnessSearchMatch, HarnessSearchMode, HarnessSearchQuery, HarnessSearchResult};
 pub use sessions::{Session, SessionInfo, SessionPage, TurnResult, harness_archive_allowed};
 pub use usage::{HarnessUsage, HarnessUsageEntry, HarnessUsageTotals, TokenCounts};

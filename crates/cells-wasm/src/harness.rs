@@ -2,10 +2,12 @@
 
 mod commands;
 mod live;
+mod models;
 mod mutations;
 mod reads;
 mod search;
 mod sessions;
+mod steer;
 mod turns;
 
 use cells_driver::{Committed, MutationOptions, NativeId, OperationOptions, ProfileId, Result};

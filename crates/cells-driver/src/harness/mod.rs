@@ -4,12 +4,15 @@ mod branches;
 mod commands;
 mod digest;
 mod feature;
+mod models;
 mod mutations;
 mod output;
 mod reads;
 mod search;
 mod sessions;
+mod steer;
 mod turns;
+mod usage;
 
 use std::sync::Arc;
 
@@ -22,10 +25,12 @@ use cells_protocol::receipts::Recovery;
 use serde_json::Value;
 
 pub use branches::BranchOptions;
+pub use commands::CommandOptions;
 pub use digest::DigestOptions;
 pub use mutations::{Committed, MutationOptions};
 pub use output::{OutputLoadOptions, OutputReadOptions};
 pub use reads::{HistoryOptions, ListOptions, ReceiptView};
+pub use steer::{InterruptOptions, SteerOptions};
 pub use turns::TurnOptions;
 
 use crate::cancellation::OperationOptions;
@@ -71,12 +76,17 @@ struct Harness {
     link: Link,
     /// Names its subscriptions.
     owner: u64,
+    /// What models sessions have.
+    catalogs: models::Catalogs,
+    /// Which request ids the host has used.
+    chosen_ids: steer::ChosenIds,
 }
 
 impl HarnessClient {
     pub(crate) fn new(link: Link) -> Self {
         let owner = link.node.events.new_owner();
-        Self(Arc::new(Harness { link, owner }))
+        let (catalogs, chosen_ids) = Default::default();
+        Self(Arc::new(Harness { link, owner, catalogs, chosen_ids }))
     }
 
     /// The configured agents, and the epoch of the node's harness service. Always asks anew.
@@ -161,22 +171,7 @@ impl HarnessClient {
         text: &str,
         options: impl Into<TurnOptions>,
     ) -> Result<Committed<TurnStarted>> {
-        turns::turn(&self.0.link, profile_id, session_id, text, options.into()).await
-    }
-
-    /// Interrupts the turn `turn_id`. Committed means that the agent was told; the turn ends with an event. Does not wait
-    /// behind other mutations.
-    ///
-    /// # Errors
-    /// See [`HarnessClient`]; `ECONFLICT` with `HARNESS_TURN_NOT_ACTIVE` when that turn does not run.
-    pub async fn interrupt(
-        &self,
-        profile_id: &ProfileId,
-        session_id: &NativeId,
-        turn_id: &NativeId,
-        options: MutationOptions,
-    ) -> Result<Committed<()>> {
-        mutations::interrupt(&self.0.link, profile_id, session_id, turn_id, options).await
+        turns::turn((&self.0.link, &self.0.catalogs), profile_id, session_id, text, options.into()).await
     }
 
     /// Answers an approval or a question of an agent. `native_request_id` is the `id` of the request exactly as it came, a
@@ -220,9 +215,10 @@ impl HarnessClient {
         session_id: &NativeId,
         name: &CommandName,
         args: &str,
-        options: MutationOptions,
+        options: impl Into<CommandOptions>,
     ) -> Result<Committed<CommandResult>> {
-        commands::command(&self.0.link, profile_id, session_id, name, args, options).await
+        let link = (&self.0.link, &self.0.catalogs);
+        commands::command(link, profile_id, session_id, name, args, options.into()).await
     }
 
     /// Asks how a mutation ended. Sends the epoch, the id and the scope of `recovery`, which may come from another process

@@ -85,17 +85,6 @@ pub(super) async fn resume(
     mutate(link, "harness_resume", profile_id, Ok(arguments), options).await?.decode("harness_resume", session)
 }
 
-pub(super) async fn interrupt(
-    link: &Link,
-    profile_id: &ProfileId,
-    session_id: &NativeId,
-    turn_id: &NativeId,
-    options: MutationOptions,
-) -> Result<Committed<()>> {
-    let arguments = object(vec![("sessionId", session_id.as_str().into()), ("turnId", turn_id.as_str().into())]);
-    mutate(link, "harness_interrupt", profile_id, Ok(arguments), options).await.map(nothing)
-}
-
 pub(super) async fn respond(
     link: &Link,
     profile_id: &ProfileId,
@@ -154,13 +143,29 @@ pub(super) async fn mutate_within(
     on_dispatch: Option<Callback<Recovery>>,
     budget: &Budget,
 ) -> Result<Committed<Value>> {
+    mutate_as(link, tool, profile_id, arguments, on_dispatch, None, budget).await
+}
+
+/// As [`mutate_within`], under a request id that the host chose and that was never sent, or else a random one.
+pub(super) async fn mutate_as(
+    link: &Link,
+    tool: &'static str,
+    profile_id: &ProfileId,
+    arguments: Result<Value>,
+    on_dispatch: Option<Callback<Recovery>>,
+    chosen_id: Option<RequestId>,
+    budget: &Budget,
+) -> Result<Committed<Value>> {
     let not_started = |error: Error| error.with_outcome(Outcome::NotStarted);
     link.check_open(tool).map_err(not_started)?;
     let prepare = async {
         let arguments = arguments?;
         let profiles = known_profiles(link).await?;
         let url = link.mcp_url().await?;
-        let request_id = RequestId::new(new_uuid(&link.core, tool)?).map_err(|error| Error::invalid(tool, error))?;
+        let request_id = match chosen_id {
+            Some(chosen_id) => chosen_id,
+            None => RequestId::new(new_uuid(&link.core, tool)?).map_err(|error| Error::invalid(tool, error))?,
+        };
         let recovery =
             Recovery { profile_id: profile_id.clone(), epoch: profiles.epoch.clone(), request_id, scope: None };
         let call = link.tool_call(url.without_trailing_slash(), tool, &with_identity(arguments, &recovery));

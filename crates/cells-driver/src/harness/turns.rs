@@ -1,7 +1,9 @@
 //! Turns, and what they carry.
 
 use cells_protocol::error::Outcome;
-use cells_protocol::harness::{AttachmentKind, HarnessAttachment, TurnStarted, check_attachments};
+use cells_protocol::harness::{
+    AttachmentKind, HarnessAttachment, HarnessModelSelection, TurnStarted, check_attachments,
+};
 use cells_protocol::ids::{NativeId, ProfileId};
 use cells_protocol::json::{Json, object};
 use cells_protocol::limits::PROMPT_MAX_BYTES;
@@ -9,6 +11,7 @@ use cells_protocol::receipts::Recovery;
 use serde_json::Value;
 
 use super::feature::Feature;
+use super::models::Catalogs;
 use super::mutations::{Committed, MutationOptions, mutate_within};
 
 use crate::budget::Budget;
@@ -24,6 +27,10 @@ pub struct TurnOptions {
     /// What is sent beside the text: at most 5, of kinds that the profile takes. `EINVAL` or `ECAPABILITY`, and nothing is
     /// sent, when they break a rule of [`check_attachments`](crate::check_attachments) or the profile does not take one.
     pub attachments: Vec<HarnessAttachment>,
+    /// The model of this turn; without it the agent's current choice. `ECAPABILITY`, and nothing is sent, when the profile has
+    /// no models; `EINVAL` with reason `HARNESS_SELECTION_INVALID` when the [`models`](crate::HarnessClient::models) of the
+    /// session were read and this is none of them.
+    pub selection: Option<HarnessModelSelection>,
     /// As [`MutationOptions::operation`].
     pub operation: OperationOptions,
     /// As [`MutationOptions::on_dispatch`].
@@ -43,7 +50,7 @@ impl std::fmt::Debug for TurnOptions {
 }
 
 pub(super) async fn turn(
-    link: &Link,
+    (link, catalogs): (&Link, &Catalogs),
     profile_id: &ProfileId,
     session_id: &NativeId,
     text: &str,
@@ -58,6 +65,9 @@ pub(super) async fn turn(
     let budget = link.core.budget(&options.operation);
     let mut arguments = object(vec![("sessionId", session_id.as_str().into()), ("prompt", text.into())]);
     add_attachments(link, TURN, profile_id, options.attachments, &mut arguments, &budget).await.map_err(not_started)?;
+    let target = (profile_id, session_id);
+    let selected = catalogs.add_selection(link, TURN, target, options.selection, &mut arguments, &budget).await;
+    selected.map_err(not_started)?;
     let started =
         |result: &Value, _: &Recovery| TurnStarted::read(&mut Json::of(result).object("the result of the turn")?);
     mutate_within(link, TURN, profile_id, Ok(arguments), options.on_dispatch, &budget).await?.decode(TURN, started)

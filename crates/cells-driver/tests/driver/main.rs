@@ -13,6 +13,7 @@ mod events;
 mod harness_reads;
 mod host_contract;
 mod http_transport;
+mod live;
 mod mcp;
 mod mutations;
 mod output;

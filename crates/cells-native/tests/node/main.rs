@@ -9,6 +9,7 @@ mod agent;
 mod examples;
 mod faults;
 mod files;
+mod live;
 mod memory;
 mod network;
 mod processes;

@@ -25,6 +25,27 @@ impl TurnStarted {
     }
 }
 
+/// Result of a message to a running turn (`cells-0.4.md` §6.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnSteered {
+    /// The turn that took the message. Another one where the target had just ended and the agent opened a new turn for it.
+    pub turn_id: NativeId,
+    /// The turn that was asked for.
+    pub target_turn_id: NativeId,
+}
+
+impl TurnSteered {
+    /// Reads the result of a message to `turn_id`.
+    ///
+    /// # Errors
+    /// [`Malformed`] when a member is missing or wrong, or the target is another turn.
+    pub fn read(object: &mut Object<'_>, turn_id: &NativeId) -> Result<Self, Malformed> {
+        let steered = Self { turn_id: object.id("turnId")?, target_turn_id: object.id("targetTurnId")? };
+        if steered.target_turn_id == *turn_id { Ok(steered) } else { Err(object.wrong("targetTurnId")) }
+    }
+}
+
 /// Result of a deletion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]

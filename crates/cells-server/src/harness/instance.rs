@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use cells_protocol::harness::{HarnessCapabilities, Profile};
+use cells_protocol::harness::Profile;
 use cells_protocol::ids::ProfileId;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -30,25 +30,8 @@ impl Instance {
     /// What `harness_profiles` says: the driver's own words, less what no tool of this node offers.
     pub(crate) fn descriptor(&self) -> Profile {
         let profile = self.driver.descriptor();
-        let declared = profile.capabilities;
-        let capabilities = HarnessCapabilities {
-            history: declared.history,
-            create: declared.create,
-            resume: declared.resume,
-            interrupt: declared.interrupt,
-            interactions: declared.interactions,
-            fork: declared.fork,
-            search: declared.search,
-            rename: declared.rename,
-            archive: declared.archive,
-            unarchive: declared.unarchive,
-            delete: declared.delete,
-            session_digest: declared.session_digest,
-            slash_commands: declared.slash_commands,
-            command_outputs: declared.slash_commands && declared.command_outputs,
-            attachments: declared.attachments,
-            ..HarnessCapabilities::default()
-        };
+        let mut capabilities = profile.capabilities;
+        capabilities.command_outputs &= capabilities.slash_commands;
         Profile { id: self.id.clone(), project_runtime: false, capabilities, ..profile }
     }
 }

@@ -1,9 +1,10 @@
 //! Slash commands and their output.
 
-use cells_driver::{CommandName, OutputLoadOptions, OutputReadOptions, OutputRef, Result};
+use cells_driver::{CommandName, CommandOptions, OutputLoadOptions, OutputReadOptions, OutputRef, Result};
 use js_sys::{Array, Object, Promise, Reflect, Uint8Array};
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 
+use super::models::selection;
 use super::{HarnessClient, committed, mutation_options, native, profile};
 use crate::convert::{Argument, member, number, to_js};
 use crate::listener::Listener;
@@ -37,7 +38,9 @@ impl HarnessClient {
             let session_id = native(OPERATION, "sessionId", session_id)?;
             let name = Argument { operation: OPERATION, name: "name" }.id(name, CommandName::new)?;
             let args = Argument { operation: OPERATION, name: "args" }.string(args)?;
+            let selection = selection(OPERATION, options)?;
             let options = mutation_options(OPERATION, options, operation)?;
+            let options = CommandOptions { selection, ..options.into() };
             Ok(async move { committed(&client.command(&profile_id, &session_id, &name, &args, options).await?) })
         })
     }

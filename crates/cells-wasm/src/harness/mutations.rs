@@ -34,24 +34,6 @@ impl HarnessClient {
         })
     }
 
-    /// Asks a turn to stop.
-    pub fn interrupt(
-        &self,
-        profile_id: &JsValue,
-        session_id: &JsValue,
-        turn_id: &JsValue,
-        options: &JsValue,
-    ) -> Promise {
-        const OPERATION: &str = "harness_interrupt";
-        mutation(OPERATION, options, |operation| {
-            let (client, profile_id) = (self.client.clone(), profile(OPERATION, profile_id)?);
-            let session_id = native(OPERATION, "sessionId", session_id)?;
-            let turn_id = native(OPERATION, "turnId", turn_id)?;
-            let options = mutation_options(OPERATION, options, operation)?;
-            Ok(async move { settled(&client.interrupt(&profile_id, &session_id, &turn_id, options).await?) })
-        })
-    }
-
     /// Answers an approval or a question.
     pub fn respond(
         &self,

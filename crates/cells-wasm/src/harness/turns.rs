@@ -4,6 +4,7 @@ use cells_driver::{HarnessAttachment, Result, TurnOptions};
 use js_sys::Promise;
 use wasm_bindgen::prelude::{JsValue, wasm_bindgen};
 
+use super::models::selection;
 use super::{HarnessClient, committed, mutation_options, native, profile};
 use crate::convert::{Argument, is_absent, member};
 use crate::promise::mutation;
@@ -19,8 +20,9 @@ impl HarnessClient {
             let session_id = native(OPERATION, "sessionId", session_id)?;
             let text = Argument { operation: OPERATION, name: "text" }.string(text)?;
             let attachments = attachments(OPERATION, &member(options, "attachments"))?;
+            let selection = selection(OPERATION, options)?;
             let options = mutation_options(OPERATION, options, operation)?;
-            let options = TurnOptions { attachments, ..options.into() };
+            let options = TurnOptions { attachments, selection, ..options.into() };
             Ok(async move { committed(&client.turn(&profile_id, &session_id, &text, options).await?) })
         })
     }
