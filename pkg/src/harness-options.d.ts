@@ -28,6 +28,14 @@ export interface ListOptions extends OperationOptions {
   limit?: number;
 }
 
+/** Options of `HarnessClient.read`. */
+export interface HistoryOptions extends OperationOptions {
+  /** `nextCursor` of the page after the wanted one; default: the latest page. */
+  cursor?: string;
+  /** Tools in short; there is no other form. */
+  toolDetail?: 'summary';
+}
+
 /** Options of `HarnessClient.turn`. */
 export interface TurnOptions extends MutationOptions {
   /**

@@ -14,6 +14,7 @@ import type { HarnessMetrics, HarnessModelCatalog, HarnessUsage } from './harnes
 import type {
   CommandOptions,
   Committed,
+  HistoryOptions,
   InterruptOptions,
   ListOptions,
   MutationOptions,
@@ -47,7 +48,7 @@ export interface HarnessClient {
   /** One page of sessions, most recently updated first. */
   list(profileId: string, options?: ListOptions): Promise<SessionPage>;
   /** One page of a session's history, the latest first. Tool output is left out. */
-  read(profileId: string, sessionId: string, options?: OperationOptions & { cursor?: string }): Promise<HistoryPage>;
+  read(profileId: string, sessionId: string, options?: HistoryOptions): Promise<HistoryPage>;
   /** A session without its history. */
   inspect(profileId: string, sessionId: string, options?: OperationOptions): Promise<SessionInfo>;
   /**

@@ -192,6 +192,8 @@ const OPERATION_WORDS: [(&[&str], &str); 4] = [
 
 #[cfg(test)]
 mod tests {
+    use cells_protocol::harness::HarnessItem;
+
     use super::*;
 
     fn summary(item: &Value) -> Value {
@@ -262,5 +264,24 @@ mod tests {
             page["turns"][0]["items"].as_array().unwrap().iter().map(|i| i["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["userMessage", "commandExecution"]);
         assert_eq!(page["turns"][0]["items"][1]["commandPreview"], json!("ls d"));
+    }
+
+    #[test]
+    fn a_client_makes_the_same_of_the_detail_and_of_its_summary() {
+        const FILES: [&str; 3] = [
+            include_str!("../../../cells-protocol/fixtures/harness/items-old-detail.json"),
+            include_str!("../../../cells-protocol/fixtures/harness/items-codex-native.json"),
+            include_str!("../../../cells-protocol/fixtures/harness/items-codex-log.json"),
+        ];
+        let turns = FILES.iter().flat_map(|file| serde_json::from_str::<Vec<Value>>(file).unwrap());
+        let items: Vec<Value> = turns.flat_map(|turn| turn["items"].as_array().unwrap().clone()).collect();
+        let mut n_replaced = 0;
+        for item in &items {
+            if let Summary::Replaced(summary) = summarise_item(item) {
+                n_replaced += 1;
+                assert_eq!(HarnessItem::of(&summary), HarnessItem::of(item), "{item}");
+            }
+        }
+        assert!(n_replaced > 15, "{n_replaced} of {}", items.len());
     }
 }
