@@ -51,8 +51,7 @@ async fn serve(
         authorization: Some(principal.authorization().clone()),
     });
     let topics = request.topics.into_iter();
-    let topics: VecDeque<Topic> =
-        topics.filter_map(|topic| Topic::open(topic, &app.harness, principal, &mut first)).collect();
+    let topics: VecDeque<Topic> = topics.filter_map(|topic| Topic::open(topic, &app, principal, &mut first)).collect();
     let body = Stream::new(place, topics).start(first);
     Ok(([(header::CONTENT_TYPE, "text/event-stream")], body).into_response())
 }

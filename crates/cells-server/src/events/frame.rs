@@ -7,6 +7,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use cells_protocol::events::{Closing, EventCursor, GapReason, Ready, TopicError};
 use cells_protocol::ids::TopicId;
+use cells_protocol::process::ProcessStatus;
 use serde::Serialize;
 use serde_json::json;
 
@@ -39,6 +40,14 @@ impl Frames {
 
     pub(super) fn open(&mut self, topic: &TopicId, cursor: &EventCursor) {
         self.add("open", &json!({"topic": topic, "kind": "harness", "cursor": cursor}));
+    }
+
+    pub(super) fn open_process(&mut self, topic: &TopicId) {
+        self.add("open", &json!({"topic": topic, "kind": "process"}));
+    }
+
+    pub(super) fn process(&mut self, topic: &TopicId, epoch: &str, request_id: &str, process: &ProcessStatus) {
+        self.add("process", &json!({"topic": topic, "epoch": epoch, "requestId": request_id, "process": process}));
     }
 
     pub(super) fn gap(&mut self, topic: &TopicId, cursor: &EventCursor, reason: GapReason) {

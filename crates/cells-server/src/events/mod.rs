@@ -5,6 +5,7 @@
 
 mod endpoint;
 mod frame;
+mod process;
 mod stream;
 mod streams;
 #[cfg(test)]

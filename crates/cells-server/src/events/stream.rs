@@ -113,6 +113,5 @@ async fn any_changed(topics: &mut VecDeque<Topic>) {
     if topics.is_empty() {
         pending::<()>().await;
     }
-    // A ring lives as long as its topic, so that waiting for it cannot fail.
-    let _ = select_all(topics.iter_mut().map(|topic| Box::pin(topic.changed.changed()))).await;
+    select_all(topics.iter_mut().map(|topic| Box::pin(topic.changed()))).await;
 }

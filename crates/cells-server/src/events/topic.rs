@@ -1,21 +1,30 @@
-//! One harness topic: its place in a ring (`cells-0.4.md` §2.5).
+//! One topic of a stream. A harness topic is a place in a ring (`cells-0.4.md` §2.5).
 
 use std::sync::Arc;
 
 use cells_protocol::events::{EventCursor, TopicError, TopicKind, TopicRequest};
-use cells_protocol::ids::TopicId;
+use cells_protocol::ids::{ProfileId, TopicId};
 use tokio::sync::watch;
 
 use super::frame::Frames;
+use super::process::ProcessTopic;
+use crate::app::App;
 use crate::auth::Principal;
-use crate::harness::HarnessService;
 use crate::harness::ring::EventRing;
 
 /// A topic that was accepted.
-pub(super) struct Topic {
+pub(super) enum Topic {
+    /// Events of a profile.
+    Harness(HarnessTopic),
+    /// The end of a process.
+    Process(ProcessTopic),
+}
+
+/// A place in the events of a profile.
+pub(super) struct HarnessTopic {
     id: TopicId,
     ring: Arc<EventRing>,
-    pub(super) changed: watch::Receiver<()>,
+    changed: watch::Receiver<()>,
     cursor: EventCursor,
     summary: bool,
     /// The client has seen everything there was when the topic was opened, or after the last gap.
@@ -26,47 +35,75 @@ pub(super) struct Topic {
 
 impl Topic {
     /// Opens a topic and writes its first frames, or writes why it cannot be opened.
-    pub(super) fn open(
-        request: TopicRequest,
-        harness: &HarnessService,
-        principal: &Principal,
-        frames: &mut Frames,
-    ) -> Option<Self> {
-        let ring = match &request.kind {
+    pub(super) fn open(request: TopicRequest, app: &App, principal: &Principal, frames: &mut Frames) -> Option<Self> {
+        let id = request.id.clone();
+        let opened = match request.kind {
             _ if principal.is_anonymous() => Err("EACCES"),
-            TopicKind::Other
-            | TopicKind::Directory { .. }
-            | TopicKind::Process { .. }
-            | TopicKind::Harness { scope: Some(_), .. } => Err("ECAPABILITY"),
-            TopicKind::Harness { profile_id, .. } if !principal.profiles().contains(profile_id) => Err("ENOENT"),
-            TopicKind::Harness { profile_id, .. } => harness.ring(profile_id).ok_or("ENOENT"),
-        };
-        let (ring, TopicKind::Harness { cursor, tool_detail, .. }) = (match ring {
-            Ok(ring) => (ring, request.kind),
-            Err(code) => {
-                let (topic, code) = (request.id, code.to_owned());
-                frames.error(&TopicError { topic, code, is_final: true, retry_after_ms: None });
-                return None;
+            TopicKind::Other | TopicKind::Directory { .. } | TopicKind::Harness { scope: Some(_), .. } => {
+                Err("ECAPABILITY")
             }
-        }) else {
-            return None;
+            TopicKind::Process { epoch, request_id } => {
+                ProcessTopic::open(request.id, epoch, request_id, (app, principal), frames).map(Self::Process)
+            }
+            TopicKind::Harness { profile_id, cursor, tool_detail, .. } => {
+                let summary = tool_detail.as_deref() == Some("summary");
+                let ring = ring(app, principal, &profile_id);
+                ring.map(|ring| Self::Harness(HarnessTopic::open(request.id, ring, cursor, summary, frames)))
+            }
         };
+        let refuse = |code: &'static str| {
+            frames.error(&TopicError { topic: id, code: code.to_owned(), is_final: true, retry_after_ms: None });
+        };
+        opened.map_err(refuse).ok()
+    }
+
+    /// Writes what comes next; nothing when there is nothing.
+    pub(super) fn advance(&mut self, frames: &mut Frames) {
+        match self {
+            Self::Harness(topic) => topic.advance(frames),
+            Self::Process(topic) => topic.advance(frames),
+        }
+    }
+
+    /// Waits until there may be something to write.
+    pub(super) async fn changed(&mut self) {
+        match self {
+            // A ring lives as long as its topic, so that waiting for it cannot fail.
+            Self::Harness(topic) => {
+                let _ = topic.changed.changed().await;
+            }
+            Self::Process(topic) => topic.changed().await,
+        }
+    }
+}
+
+fn ring(app: &App, principal: &Principal, profile_id: &ProfileId) -> Result<Arc<EventRing>, &'static str> {
+    let is_granted = principal.profiles().contains(profile_id);
+    app.harness.ring(profile_id).filter(|_| is_granted).ok_or("ENOENT")
+}
+
+impl HarnessTopic {
+    fn open(
+        id: TopicId,
+        ring: Arc<EventRing>,
+        cursor: Option<EventCursor>,
+        summary: bool,
+        frames: &mut Frames,
+    ) -> Self {
         let changed = ring.changed();
         let asked = cursor.unwrap_or_else(|| ring.newest());
         let (cursor, gap) = match ring.page(&asked) {
             Ok(_) => (asked, None),
             Err(gap) => (gap.cursor, Some(gap.reason)),
         };
-        frames.open(&request.id, &cursor);
+        frames.open(&id, &cursor);
         if let Some(reason) = gap {
-            frames.gap(&request.id, &cursor, reason);
+            frames.gap(&id, &cursor, reason);
         }
-        let summary = tool_detail.as_deref() == Some("summary");
-        Some(Self { id: request.id, ring, changed, cursor, summary, live: false, owes_requests: true })
+        Self { id, ring, changed, cursor, summary, live: false, owes_requests: true }
     }
 
-    /// Writes the next page; nothing when there is none.
-    pub(super) fn advance(&mut self, frames: &mut Frames) {
+    fn advance(&mut self, frames: &mut Frames) {
         self.changed.mark_unchanged();
         let page = match self.ring.page(&self.cursor) {
             Ok(page) => page,

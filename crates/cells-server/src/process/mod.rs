@@ -26,7 +26,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::execution::Model;
-use self::record::Record;
 use self::request::Plan;
 use self::spawner::Spawner;
 use crate::auth::Principal;
@@ -34,6 +33,7 @@ use crate::refusal::Refusal;
 use crate::{Execution, ServeError};
 
 pub(crate) use self::execution::ModelWords;
+pub(crate) use self::record::Record;
 pub(crate) use self::routes::router;
 
 /// The processes of a node. Cheap to clone.
@@ -100,6 +100,12 @@ impl Processes {
             return Err(Refusal::UNSUPPORTED);
         }
         if epoch == self.inner.epoch.as_str() { Ok(()) } else { Err(STALE_EPOCH) }
+    }
+
+    /// The process that `principal` started or cancelled under this request id.
+    pub(crate) fn record(&self, principal: &Principal, epoch: &str, request_id: &str) -> Result<Arc<Record>, Refusal> {
+        self.admit(principal, epoch)?;
+        self.find(&(principal.id().clone(), request_id.to_owned())).ok_or(PROCESS_UNKNOWN)
     }
 
     fn find(&self, key: &Key) -> Option<Arc<Record>> {

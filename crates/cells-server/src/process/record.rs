@@ -8,7 +8,7 @@ use super::output::{Keep, Kept};
 
 /// A process that was started, or cancelled before it was.
 #[derive(Debug)]
-pub(super) struct Record {
+pub(crate) struct Record {
     /// Asks the process to end.
     pub(super) cancel: CancellationToken,
     progress: watch::Sender<Progress>,
@@ -57,7 +57,7 @@ impl Record {
         Self { cancel, progress: watch::Sender::new(progress) }
     }
 
-    pub(super) fn status(&self) -> ProcessStatus {
+    pub(crate) fn status(&self) -> ProcessStatus {
         let progress = self.progress.borrow();
         let (code, error) = match progress.end {
             Some(End::Exited(code)) => (code.map(i64::from), None),
@@ -70,6 +70,17 @@ impl Record {
             Some(_) => (progress.stdout.text(), progress.stderr.text()),
         };
         ProcessStatus { state: progress.state(), stdout, stderr, code, error, truncated: stdout_cut || stderr_cut }
+    }
+
+    /// Whether it is over.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.progress.borrow().end.is_some()
+    }
+
+    /// Waits until it is over.
+    pub(crate) async fn ended(&self) {
+        // Fails only when the sender is gone, which `self` holds.
+        let _ = self.progress.subscribe().wait_for(|progress| progress.end.is_some()).await;
     }
 
     /// The output from these offsets, now or as soon as there is any or there never will be. None: an offset lies beyond

@@ -5,3 +5,4 @@ mod ends;
 mod output;
 mod sandbox;
 mod support;
+mod topics;
