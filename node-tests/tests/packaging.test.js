@@ -18,7 +18,7 @@ after(() => stage.close());
 
 const TYPED = [
   ...['index', 'authorization', 'error', 'files', 'native', 'process', 'seq', 'sources', 'storage', 'transport'],
-  ...['harness', 'harness-commands', 'harness-events', 'harness-history', 'harness-options', 'harness-search', 'harness-sessions'],
+  ...['harness', 'harness-commands', 'harness-events', 'harness-history', 'harness-models', 'harness-options', 'harness-search', 'harness-sessions'],
 ];
 const SHARED = ['content', 'driver', 'error', 'file-system', 'harness', 'native', 'process', 'provider', 'seq', 'setup', 'stat', 'storage', 'transport', 'upload'];
 
