@@ -29,7 +29,7 @@ impl Frames {
                 self.text = rest.to_owned();
                 return frame;
             }
-            let chunk = self.response.chunk().await.unwrap().expect("the stream goes on");
+            let chunk = self.response.chunk().await.unwrap().unwrap();
             self.text.push_str(std::str::from_utf8(&chunk).unwrap());
         }
     }
