@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cells_native::cells_driver::{
-    Cancellation, Client, ClientConfig, Connection, Epoch, Error, HarnessClient, OperationId, OperationOptions,
-    OutputRef, Profile, ProfileId, Recovery, RequestId, Secret,
+    Cancellation, Client, ClientConfig, Connection, Epoch, Error, HarnessClient, NativeId, OperationId,
+    OperationOptions, OutputRef, Profile, ProfileId, Recovery, RequestId, Secret,
 };
 use clap::Args;
 
@@ -214,6 +214,43 @@ pub(crate) struct ProfileArgs {
     /// Profile of the agent [default: the only one]
     #[arg(long, value_name = "NAME", value_parser = |text: &str| ProfileId::new(text))]
     pub(crate) profile: Option<ProfileId>,
+}
+
+/// Which session.
+#[derive(Debug, Args)]
+pub(crate) struct SessionArgs {
+    /// The session
+    #[arg(value_name = "SESSION", value_parser = |text: &str| NativeId::new(text))]
+    pub(crate) session_id: NativeId,
+    #[command(flatten)]
+    profile: ProfileArgs,
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
+}
+
+/// A session, and the way to it.
+pub(crate) struct SessionAt {
+    /// The node.
+    pub(crate) node: Node,
+    /// Its agents.
+    pub(crate) harness: HarnessClient,
+    /// The agent of the session.
+    pub(crate) profile_id: ProfileId,
+    /// The session.
+    pub(crate) session_id: NativeId,
+}
+
+impl SessionArgs {
+    /// Finds the agent. Whether the session exists is not asked.
+    ///
+    /// # Errors
+    /// As [`NodeArgs::connect`] and [`Node::profile`].
+    pub(crate) async fn find(&self) -> Result<SessionAt, Failure> {
+        let node = self.node.connect()?;
+        let harness = node.harness()?;
+        let profile_id = node.profile(&harness, self.profile.profile.as_ref()).await?.id;
+        Ok(SessionAt { node, harness, profile_id, session_id: self.session_id.clone() })
+    }
 }
 
 fn read_secret(path: &Path) -> Result<String, Failure> {

@@ -1,24 +1,35 @@
 //! The verbs.
 
 mod cat;
+mod catalog;
+
 mod completions;
+mod digest;
 mod discover;
 mod exec;
 mod exports;
 mod get;
+mod interrupt;
 mod ls;
+mod managed;
 mod mkdir;
+mod models;
 mod mv;
 mod op;
 mod output;
+mod profiles;
 mod put;
 mod receipt;
 mod receipts;
+mod respond;
 mod rm;
+mod run;
 mod send;
 mod serve;
 mod sessions;
 mod stat;
+mod usage;
+mod watch;
 
 use std::future::Future;
 use std::process::ExitCode;
@@ -46,8 +57,17 @@ pub(crate) enum Command {
     Rm(rm::Rm),
     Op(op::Op),
     Exec(exec::Exec),
+    Profiles(profiles::Profiles),
     Sessions(sessions::Sessions),
     Send(send::Send),
+    Watch(watch::Watch),
+    Respond(respond::Respond),
+    Interrupt(interrupt::Interrupt),
+    Models(models::Models),
+    Usage(usage::Usage),
+    Digest(digest::Digest),
+    Commands(catalog::Commands),
+    Run(run::Run),
     Output(output::Output),
     Receipt(receipt::Receipt),
     Receipts(receipts::Receipts),
@@ -71,9 +91,19 @@ impl Command {
             Self::Rm(verb) => changing(verb.node.json, |under_way| verb.run(under_way)),
             Self::Op(verb) => client(verb.json(), verb.run()),
             Self::Exec(verb) => changing(verb.node.json, |under_way| verb.run(under_way)),
-            Self::Sessions(verb) => client(verb.node.json, verb.run()),
+            Self::Profiles(verb) => client(verb.node.json, verb.run()),
             // Ctrl-C has a meaning of its own there.
+            Self::Sessions(verb) if verb.changes_something() => block_on(async { told(verb.json(), verb.run().await) }),
+            Self::Sessions(verb) => client(verb.json(), verb.run()),
             Self::Send(verb) => block_on(async { told(verb.node.json, verb.run().await) }),
+            Self::Watch(verb) => client(verb.node.json, verb.run()),
+            Self::Respond(verb) => block_on(async { told(verb.node.json, verb.run().await) }),
+            Self::Interrupt(verb) => block_on(async { told(verb.at.node.json, verb.run().await) }),
+            Self::Models(verb) => client(verb.node.json, verb.run()),
+            Self::Usage(verb) => client(verb.at.node.json, verb.run()),
+            Self::Digest(verb) => client(verb.at.node.json, verb.run()),
+            Self::Commands(verb) => client(verb.at.node.json, verb.run()),
+            Self::Run(verb) => block_on(async { told(verb.at.node.json, verb.run().await) }),
             Self::Output(verb) => client(verb.node.json, verb.run()),
             Self::Receipt(verb) => client(verb.node.json, verb.run()),
             Self::Receipts(verb) => told(verb.json(), verb.run()),

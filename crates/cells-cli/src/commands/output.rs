@@ -65,7 +65,8 @@ fn command_result(receipt: ReceiptView) -> Result<CommandResult, Failure> {
     }
 }
 
-async fn load(
+/// The whole output of a command, verified.
+pub(super) async fn load(
     result: CommandResult,
     harness: &HarnessClient,
     recovery: &Recovery,
@@ -94,4 +95,4 @@ async fn load(
 }
 
 /// The largest output that a node keeps.
-const MAX_BYTES: u64 = 32 * 1024 * 1024;
+pub(super) const MAX_BYTES: u64 = 32 * 1024 * 1024;

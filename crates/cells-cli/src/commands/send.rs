@@ -1,12 +1,14 @@
 use std::io::{IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cells_native::cells_driver::{
-    CommandName, Error, HarnessClient, InvalidId, ListOptions, MutationOptions, NativeId, PROMPT_MAX_BYTES, Profile,
-    Recovery, Subscription, WorkspaceId,
+    CommandName, HarnessAttachment, HarnessClient, HarnessModelSelection, InvalidId, ListOptions, NativeId,
+    PROMPT_MAX_BYTES, Profile, Subscription, WorkspaceId, check_attachments,
 };
 use clap::{Args, ValueEnum};
 
+use super::managed::{leave, options, told};
 use crate::conversation::{Follow, Printer, Prompt, start};
 use crate::dispatch::Dispatch;
 use crate::failure::{Exit, Failure};
@@ -34,6 +36,15 @@ pub(crate) struct Send {
     /// Run the slash command NAME
     #[arg(long, value_name = "NAME", value_parser = command_name)]
     command: Option<CommandName>,
+    /// Send FILE with the prompt: a text, or a PNG, JPEG or WebP image; up to five times
+    #[arg(long, value_name = "FILE", conflicts_with = "command")]
+    attach: Vec<PathBuf>,
+    /// Use this model [default: the one that the session uses]
+    #[arg(long, value_name = "ID")]
+    model: Option<String>,
+    /// How much the model shall think
+    #[arg(long, value_name = "EFFORT", requires = "model")]
+    effort: Option<String>,
     /// Answer all approvals so [default: ask on the terminal; without one, the turn is interrupted]
     #[arg(long, value_name = "ANSWER")]
     approve: Option<Approve>,
@@ -174,10 +185,17 @@ impl Send {
                 text.len()
             )));
         }
+        let selection = self
+            .model
+            .clone()
+            .map(|model_id| HarnessModelSelection { model_id, reasoning_effort: self.effort.clone() });
         Ok(match &self.command {
-            Some(name) => Prompt::Command { name: name.clone(), args: text },
+            Some(name) => Prompt::Command { name: name.clone(), args: text, selection },
             None if text.trim().is_empty() => return Err(Failure::usage("the prompt is empty")),
-            None => Prompt::Text(text),
+            None => {
+                let attachments = self.attach.iter().map(|path| attachment(path)).collect::<Result<_, _>>()?;
+                Prompt::Text { text, attachments, selection }
+            }
         })
     }
 }
@@ -191,34 +209,31 @@ fn read_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
+/// A file as an attachment. What it is, its first bytes tell.
+fn attachment(path: &Path) -> Result<HarnessAttachment, Failure> {
+    let wrong = |problem: String| Failure::usage(format!("--attach {}: {problem}", path.display()));
+    let file = std::fs::File::open(path).map_err(|error| wrong(error.to_string()))?;
+    let mut bytes = Vec::new();
+    file.take(ATTACHMENT_MAX_BYTES).read_to_end(&mut bytes).map_err(|error| wrong(error.to_string()))?;
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let images: [(&str, &[u8]); 3] = [("png", b"\x89PNG"), ("jpeg", b"\xff\xd8\xff"), ("webp", b"RIFF")];
+    let attachment = match images.iter().find(|(_, magic)| bytes.starts_with(magic)) {
+        Some((kind, _)) => HarnessAttachment::image(name, &format!("image/{kind}"), &bytes),
+        None => match String::from_utf8(bytes) {
+            Ok(text) => HarnessAttachment::text(name, text),
+            Err(_) => return Err(wrong("is neither text nor a PNG, JPEG or WebP image".to_owned())),
+        },
+    };
+    let checked = check_attachments(std::slice::from_ref(&attachment));
+    checked.map_err(|problem| wrong(problem.to_string()))?;
+    Ok(attachment)
+}
+
 fn command_name(text: &str) -> Result<CommandName, InvalidId> {
     CommandName::new(text.strip_prefix('/').unwrap_or(text))
 }
 
-fn options(node: &Node, dispatch: &Dispatch) -> MutationOptions {
-    let dispatch = dispatch.clone();
-    let on_dispatch = Box::new(move |recovery: Recovery| dispatch.sent(&recovery));
-    MutationOptions { operation: node.options(), on_dispatch: Some(on_dispatch) }
-}
-
-/// The failure of a mutation, with how to ask for its outcome if it is not known.
-fn told(node: &Node, error: Error) -> Failure {
-    let ask = error.recovery().map(|recovery| node.receipt_command(recovery));
-    let failure = Failure::from(error);
-    match ask.filter(|_| failure.exit() == Exit::Unknown) {
-        Some(ask) => failure.with_ask(ask),
-        None => failure,
-    }
-}
-
-/// The user leaves. What was sent and has no outcome yet can be asked for later.
-fn leave(node: &Node, dispatch: &Dispatch) -> Failure {
-    match dispatch.get() {
-        Some(recovery) => Failure::new(Exit::Interrupted, "left; what was sent may go on at the node")
-            .with_ask(node.receipt_command(&recovery)),
-        None => Failure::Interrupted,
-    }
-}
-
+/// More than any attachment.
+const ATTACHMENT_MAX_BYTES: u64 = 1024 * 1024;
 /// More than any prompt.
 const STDIN_MAX_BYTES: u64 = 1024 * 1024;

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use cells_native::cells_driver::{CommandName, CommandResult, Error, MutationOptions, Outcome, Recovery, TurnStarted};
+use cells_native::cells_driver::{
+    CommandName, CommandOptions, CommandResult, Error, HarnessAttachment, HarnessModelSelection, MutationOptions,
+    Outcome, Recovery, TurnOptions, TurnStarted,
+};
 use serde_json::Value;
 
 use super::follow::{Follow, Started};
@@ -12,13 +15,22 @@ use crate::failure::{Exit, Failure};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Prompt {
     /// Text.
-    Text(String),
+    Text {
+        /// What is said.
+        text: String,
+        /// What is sent with it.
+        attachments: Vec<HarnessAttachment>,
+        /// The model, if one was chosen.
+        selection: Option<HarnessModelSelection>,
+    },
     /// A slash command.
     Command {
         /// Its name.
         name: CommandName,
         /// The text after its name.
         args: String,
+        /// The model, if one was chosen.
+        selection: Option<HarnessModelSelection>,
     },
 }
 
@@ -29,13 +41,13 @@ pub(crate) enum Prompt {
 /// When it did not happen, or when that cannot be known; the failure then says how to ask again.
 pub(crate) async fn start(follow: &Follow<'_>, prompt: Prompt) -> Result<Started, Failure> {
     match prompt {
-        Prompt::Text(text) => {
-            let options = options(follow, "harness_turn");
+        Prompt::Text { text, attachments, selection } => {
+            let options = TurnOptions { attachments, selection, ..options(follow, "harness_turn").into() };
             let turn = follow.harness.turn(follow.profile_id, follow.session_id, &text, options).await;
             settle(follow, turn.map(|turn| started_turn(turn.value))).await
         }
-        Prompt::Command { name, args } => {
-            let options = options(follow, "harness_command");
+        Prompt::Command { name, args, selection } => {
+            let options = CommandOptions { selection, ..options(follow, "harness_command").into() };
             let result = follow.harness.command(follow.profile_id, follow.session_id, &name, &args, options).await;
             match result {
                 Err(error) if error.remote_code() == Some("HARNESS_COMMAND_UNKNOWN") => {

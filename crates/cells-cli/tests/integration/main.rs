@@ -16,6 +16,7 @@ mod killed_processes;
 mod lost;
 mod resume;
 mod serve;
+mod sessions;
 mod stage;
 mod terminal;
 mod writes;

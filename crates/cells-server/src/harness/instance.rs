@@ -27,7 +27,7 @@ pub(crate) struct Instance {
 }
 
 impl Instance {
-    /// What `harness_profiles` says: the driver's own words, less what no tool of this node offers.
+    /// What `harness_profiles` says: the words of the driver. Output is kept only of commands.
     pub(crate) fn descriptor(&self) -> Profile {
         let profile = self.driver.descriptor();
         let mut capabilities = profile.capabilities;

@@ -221,7 +221,7 @@ fn state() -> tempfile::TempDir {
 }
 
 #[tokio::test]
-async fn profiles_are_sorted_and_declare_only_what_has_a_tool() {
+async fn profiles_are_sorted_and_say_what_their_agents_can() {
     let state = state();
     let node = Node::start(state.path()).await;
     let profiles = node.call("harness_profiles", json!({})).await.unwrap();
@@ -232,7 +232,7 @@ async fn profiles_are_sorted_and_declare_only_what_has_a_tool() {
     let declared: Vec<_> =
         main["capabilities"].as_object().unwrap().iter().filter(|(_, on)| **on == json!(true)).collect();
     let declared: Vec<_> = declared.into_iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(declared, ["commandOutputs", "fork", "history", "slashCommands"]);
+    assert_eq!(declared, ["commandOutputs", "fork", "history", "metrics", "slashCommands"]);
     assert_eq!((&main["projectRuntime"], &main["workspaces"]), (&json!(false), &json!([{"id": "demo"}])));
 }
 

@@ -9,7 +9,7 @@ use crate::table::{Column, Table, time};
 
 /// List the sessions of an agent, most recently used first.
 #[derive(Debug, Args)]
-pub(crate) struct Sessions {
+pub(super) struct List {
     #[command(flatten)]
     profile: ProfileArgs,
     /// List the archived sessions instead
@@ -19,10 +19,10 @@ pub(crate) struct Sessions {
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     #[command(flatten)]
-    pub(super) node: NodeArgs,
+    pub(in crate::commands) node: NodeArgs,
 }
 
-impl Sessions {
+impl List {
     pub(super) async fn run(self) -> Result<Exit, Failure> {
         let node = self.node.connect()?;
         let harness = node.harness()?;
