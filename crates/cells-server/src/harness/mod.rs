@@ -7,6 +7,7 @@ mod instance;
 mod mutation;
 mod outputs;
 pub mod plugin;
+mod polling;
 mod receipts;
 pub mod ring;
 pub mod scripted;

@@ -17,6 +17,7 @@ use super::arguments::{Arguments, integer, text};
 use super::instance::{Instance, create_instances, guarded, random};
 use super::outputs::OutputStore;
 use super::plugin::{HarnessPlugin, ProfileConfig, ToolError};
+use super::polling::poll;
 use super::receipts::{OpenError, ReceiptKey, ReceiptLimits, ReceiptState, ReceiptStore};
 use super::ring::EventRing;
 use super::summary::summarise_page;
@@ -191,6 +192,7 @@ impl HarnessService {
             ToolKind::Profiles => Ok(self.profiles(caller.profiles)),
             // Needs no instance: receipts outlive the profile they are for.
             ToolKind::Operation => self.operation(principal, arguments).await,
+            ToolKind::Events => poll(&instance?.ring, &arguments),
             ToolKind::Read => self.inner.read(instance?, tool.name, arguments).await,
             ToolKind::Seal => {
                 let instance = instance?;

@@ -17,6 +17,8 @@ pub(crate) enum ToolKind {
     Profiles,
     /// The driver, without effect.
     Read,
+    /// The service: a page of events.
+    Events,
     /// The service: the receipt of a mutation.
     Operation,
     /// The service: refuses a mutation that has not arrived.
@@ -34,7 +36,7 @@ pub(crate) enum ToolKind {
 impl ToolKind {
     pub(crate) fn is_read_only(self) -> bool {
         match self {
-            Self::Profiles | Self::Read | Self::Operation | Self::Output => true,
+            Self::Profiles | Self::Read | Self::Events | Self::Operation | Self::Output => true,
             Self::Seal | Self::Mutation | Self::PassingMutation | Self::Steer => false,
         }
     }
@@ -118,6 +120,13 @@ pub(crate) const TOOLS: &[Tool] = &[
         kind: ToolKind::Mutation,
         required: &["profileId", "epoch", "requestId", "sessionId"],
         optional: &["name"],
+    },
+    Tool {
+        name: "harness_events",
+        description: "Gives a page of events; newer clients read the event stream.",
+        kind: ToolKind::Events,
+        required: &["profileId"],
+        optional: &["after", "eventEpoch", "toolDetail"],
     },
     Tool {
         name: "harness_operation",

@@ -86,6 +86,12 @@ fn property_of(tool: &str, name: &str) -> Value {
             json!({"type": "integer", "minimum": 1, "maximum": OUTPUT_PAGE_MAX_BYTES, "description": "Bytes of the page."})
         }
         (_, "limit") => json!({"type": "integer", "minimum": 1, "maximum": 100}),
+        (_, "after") => {
+            json!({"type": "integer", "minimum": 0, "description": "The cursor of the page before; default 0."})
+        }
+        (_, "eventEpoch") => {
+            json!({"type": "string", "pattern": "^[0-9a-f]{32}$", "description": "The epoch of the page before."})
+        }
         (_, "offset") => json!({"type": "integer", "minimum": 0, "description": "First byte of the page."}),
         (_, "toolDetail") => {
             json!({"type": "string", "enum": ["summary"], "description": "Leave out what tools printed."})
@@ -139,6 +145,7 @@ mod tests {
             "harness_delete",
             "harness_unarchive",
             "harness_fork",
+            "harness_events",
             "harness_operation",
             "harness_create",
             "harness_resume",
@@ -163,6 +170,7 @@ mod tests {
             .collect();
         let mut reads = expected[..8].to_vec();
         reads.extend([
+            "harness_events",
             "harness_operation",
             "harness_models",
             "harness_commands",

@@ -163,6 +163,17 @@ impl EventRing {
         self.lock().newest()
     }
 
+    /// The position before the oldest event that is kept.
+    pub fn oldest(&self) -> EventCursor {
+        let state = self.lock();
+        EventCursor { after: state.evicted, event_epoch: state.epoch.clone() }
+    }
+
+    /// The complete set of outstanding requests now, as compact JSON.
+    pub fn outstanding(&self) -> Vec<Arc<str>> {
+        self.lock().outstanding().map(|request| Arc::clone(&request.text)).collect()
+    }
+
     /// What follows `cursor`.
     ///
     /// # Errors
