@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 
 use cells_protocol::limits::{
     PROCESS_CANCEL_MS, PROCESS_OUTPUT_MAX_BYTES, PROCESS_QUERY_FIRST_MS, PROCESS_QUERY_MAX_MS, PROCESS_RELEASE_MS,
+    PROCESS_TOPIC_PATIENCE_MS,
 };
 use cells_protocol::process::{ProcessOutput, ProcessState, ProcessStatus};
 
@@ -14,7 +15,9 @@ use cells_protocol::process::{ProcessOutput, ProcessState, ProcessStatus};
 /// caller's error.
 ///
 /// * [`ProcessRun::new`], then [`start`](Self::start_process): the start. Its status is asked for after 100 ms, then at
-///   doubling intervals of at most 1 s. With live output, that is asked for instead, and the status at its end.
+///   doubling intervals of at most 1 s. With live output, that is asked for instead, and the status at its end. With
+///   [`ProcessRun::with_topic`] the process topic tells the end; the status is asked for only while that has been down for
+///   5 s, and then every 5 s.
 /// * Any failure, and [`start_cancel`](Self::start_cancel), cancels the process by its identity, and waits 5 s for its end.
 /// * [`ProcessRun::confirm`]: a process whose end was not proven in an earlier run. It is cancelled again; the wait is 10 s.
 ///
@@ -43,6 +46,8 @@ pub struct ProcessRun<E> {
     state: State<E>,
     /// Where the live output goes on; `None` without live output, and when it was read to its end.
     offsets: Option<Offsets>,
+    /// The process topic, where that tells the end.
+    topic: Option<Topic>,
     actions: VecDeque<ProcessAction>,
     events: VecDeque<ProcessEvent<E>>,
 }
@@ -53,11 +58,25 @@ struct Offsets {
     stderr: u64,
 }
 
+/// Where the process topic stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Topic {
+    /// It is subscribed to when the process runs.
+    Wanted,
+    /// Its stream is not there, or not yet.
+    Down,
+    /// It tells when the process ends.
+    Up,
+}
+
 /// Something to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessAction {
     /// Start the process, in one request, and give the answer to [`ProcessRun::handle_status`]. Occurs at most once.
     Start,
+    /// Subscribe to the process topic, and give what it tells to [`ProcessRun::handle_topic`] and
+    /// [`ProcessRun::handle_topic_end`]. Occurs at most once.
+    Subscribe,
     /// Ask for the status, and give the answer to [`ProcessRun::handle_status`].
     Query,
     /// Ask for live output at these offsets, and give the answer to [`ProcessRun::handle_output`].
@@ -174,13 +193,43 @@ enum Next {
     Answer { wait_ms: u64 },
     /// The next request.
     Ask { at_ms: u64, wait_ms: u64 },
+    /// The end, which the topic tells.
+    Topic,
 }
 
 impl<E> ProcessRun<E> {
     /// A process that is about to be started. `has_live_output`: the start asks for it, and the node has announced it.
     pub fn new(has_live_output: bool) -> Self {
         let offsets = has_live_output.then_some(Offsets { stdout: 0, stderr: 0 });
-        Self { state: State::Prepared, offsets, actions: VecDeque::new(), events: VecDeque::new() }
+        Self { state: State::Prepared, offsets, topic: None, actions: VecDeque::new(), events: VecDeque::new() }
+    }
+
+    /// A process that is about to be started on a node whose event stream tells its end.
+    pub fn with_topic() -> Self {
+        Self { topic: Some(Topic::Wanted), ..Self::new(false) }
+    }
+
+    /// The process topic is there, or is not any more.
+    pub fn handle_topic(&mut self, now_ms: u64, is_online: bool) {
+        self.topic = Some(if is_online { Topic::Up } else { Topic::Down });
+        if let State::Watching { next } = &mut self.state {
+            *next = match *next {
+                Next::Ask { .. } if is_online => Next::Topic,
+                Next::Topic if !is_online => Next::after_patience(now_ms),
+                same => same,
+            };
+        }
+    }
+
+    /// The process topic tells how the process ended.
+    pub fn handle_topic_end(&mut self, now_ms: u64, status: ProcessStatus) {
+        match &self.state {
+            State::Watching { .. } | State::Cancelling { .. } => {
+                self.actions.clear();
+                self.handle_status(now_ms, ProcessAnswer::Status(status));
+            }
+            State::Prepared | State::Ended => {}
+        }
     }
 
     /// A process that may still run: cancels it, and waits 10 s for its end.
@@ -314,7 +363,19 @@ impl<E> ProcessRun<E> {
                     self.ask_at(now_ms, PROCESS_QUERY_FIRST_MS);
                     self.handle_timeout(now_ms);
                 }
-                ProcessState::Running => self.state = State::Watching { next: next.after_running(now_ms) },
+                ProcessState::Running => {
+                    let next = match self.topic {
+                        None => next.after_running(now_ms),
+                        Some(Topic::Up) => Next::Topic,
+                        Some(Topic::Down) => Next::after_patience(now_ms),
+                        Some(Topic::Wanted) => {
+                            self.topic = Some(Topic::Down);
+                            self.actions.push_back(ProcessAction::Subscribe);
+                            Next::after_patience(now_ms)
+                        }
+                    };
+                    self.state = State::Watching { next };
+                }
                 ProcessState::Exited | ProcessState::Cancelled | ProcessState::TimedOut | ProcessState::Failed => {
                     self.end(ProcessEnd::Over(status));
                 }
@@ -363,14 +424,20 @@ impl Next {
     fn at_ms(self) -> Option<u64> {
         match self {
             Self::Ask { at_ms, .. } => Some(at_ms),
-            Self::Start | Self::Answer { .. } => None,
+            Self::Start | Self::Answer { .. } | Self::Topic => None,
         }
+    }
+
+    /// The next query while the topic is down.
+    fn after_patience(now_ms: u64) -> Self {
+        let wait_ms = PROCESS_TOPIC_PATIENCE_MS;
+        Self::Ask { at_ms: now_ms.saturating_add(wait_ms), wait_ms }
     }
 
     /// The next query, after an answer that says that the process runs.
     fn after_running(self, now_ms: u64) -> Self {
         let wait_ms = match self {
-            Self::Start => PROCESS_QUERY_FIRST_MS,
+            Self::Start | Self::Topic => PROCESS_QUERY_FIRST_MS,
             Self::Answer { wait_ms } | Self::Ask { wait_ms, .. } => wait_ms,
         };
         Self::Ask { at_ms: now_ms.saturating_add(wait_ms), wait_ms: (wait_ms * 2).min(PROCESS_QUERY_MAX_MS) }

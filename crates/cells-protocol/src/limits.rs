@@ -100,6 +100,8 @@ pub const PROCESS_QUERY_MAX_MS: u64 = 1_000;
 pub const PROCESS_CANCEL_MS: u64 = 5_000;
 /// Time for the same when its session is released.
 pub const PROCESS_RELEASE_MS: u64 = 10_000;
+/// How long the topic of a process may be silent, because its stream is broken, before its status is asked for.
+pub const PROCESS_TOPIC_PATIENCE_MS: u64 = 5_000;
 
 /// Longest identifier (request, operation, server id ...).
 pub const ID_MAX_BYTES: usize = 128;

@@ -13,7 +13,7 @@ use cells_protocol::ids::{ClientId, hex};
 use futures::FutureExt;
 use futures::future::{Either, select};
 
-use super::{EventSnapshot, SUBSCRIBE, TopicChange, closed, error_of, snapshot, state_of, stream};
+use super::{EventSnapshot, SUBSCRIBE, TopicChange, TopicNews, closed, error_of, snapshot, state_of, stream};
 use crate::budget::disposed;
 use crate::error::{Error, Result};
 use crate::host::HostFuture;
@@ -149,6 +149,17 @@ impl Events {
         match inner.hub.find(key).and_then(|topic| inner.hub.topic(topic)) {
             Some(topic) => snapshot(topic, cursor),
             None => snapshot(&EventTopic::harness(), cursor),
+        }
+    }
+
+    /// What the topic of a process tells now.
+    pub(super) fn process_news(&self, key: &TopicKey) -> TopicNews {
+        let inner = lock(&self.0);
+        let Some(topic) = inner.hub.find(key).and_then(|topic| inner.hub.topic(topic)) else { return TopicNews::Down };
+        match (topic.process_ended(), topic.state()) {
+            (Some(status), _) => TopicNews::Ended(status.clone()),
+            (None, MachineState::Online) => TopicNews::Online,
+            (None, _) => TopicNews::Down,
         }
     }
 

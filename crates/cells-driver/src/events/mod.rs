@@ -10,6 +10,7 @@ use cells_machines::event_topic::{EventTopic, TopicFailure, TopicState as Machin
 use cells_protocol::error::{ErrorKind, kind_of_tool_code};
 use cells_protocol::events::{EventCursor, HarnessEvent, NativeMessage};
 use cells_protocol::ids::EventEpoch;
+use cells_protocol::process::ProcessStatus;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use hub::Events;
@@ -127,6 +128,23 @@ impl Subscription {
             (snapshot.state, snapshot.error) = (TopicState::Failed, Some(error.clone()));
         }
         snapshot
+    }
+}
+
+/// What a process topic tells.
+pub(crate) enum TopicNews {
+    /// The process is over.
+    Ended(ProcessStatus),
+    /// Its end will be told.
+    Online,
+    /// The stream is not there, or the node does not know the process.
+    Down,
+}
+
+impl Subscription {
+    /// What the topic of a process tells now.
+    pub(crate) fn process_news(&self) -> TopicNews {
+        self.link.node.events.process_news(&self.key)
     }
 }
 

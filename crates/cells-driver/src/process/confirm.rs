@@ -46,7 +46,7 @@ pub(super) async fn release(session: &Arc<Session>, options: &OperationOptions) 
 /// Cancels a process and waits for its end.
 async fn confirm(session: &Session, url: String, id: RequestId, budget: &Budget) -> Result<()> {
     let mut run = ProcessRun::confirm(session.link.core.host.now_ms());
-    let mut process = Process { session, url, id: id.clone(), start: None };
+    let mut process = Process { session, url, id: id.clone(), start: None, topic: None };
     let end = process.drive(&mut run, budget, &mut |_| {}).await;
     session.settle(&id, &end);
     let ProcessEnd::Unconfirmed { doubt, .. } = end else { return Ok(()) };

@@ -104,6 +104,8 @@ struct Session {
     spec: ProcessSpec,
     /// Whether the node has live output.
     output: Lookup<bool>,
+    /// Whether the event stream of the node tells the end of a process.
+    topic: Lookup<bool>,
     state: Mutex<State>,
 }
 
@@ -173,7 +175,7 @@ pub struct ProcessExit {
 impl ProcessSession {
     pub(crate) fn new(link: Link, spec: ProcessSpec) -> Result<Self> {
         spec.check()?;
-        Ok(Self(Arc::new(Session { link, spec, output: Lookup::new(), state: Mutex::default() })))
+        Ok(Self(Arc::new(Session { link, spec, output: Lookup::new(), topic: Lookup::new(), state: Mutex::default() })))
     }
 
     /// Runs `command` with `args`, and resolves when it has ended by itself.

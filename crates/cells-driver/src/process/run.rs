@@ -49,6 +49,7 @@ pub(super) async fn exec(
     let budget = session.link.budget(&OperationOptions { timeout_ms, cancel: Some(given_up) });
     let prepare = async {
         let has_live_output = has_live_output(session).await?;
+        let has_topic = !has_live_output && has_topic(session).await;
         let root = session.link.file_root().await?;
         let url = format!("{}/v1/processes", root.without_trailing_slash());
         let id = RequestId::new(new_uuid(&session.link.core, EXEC)?).map_err(|error| Error::invalid(EXEC, error))?;
@@ -67,9 +68,9 @@ pub(super) async fn exec(
             keep_output: has_live_output,
         });
         let start = session.link.prepare(&Call::post(EXEC, url.clone(), JSON, body), &budget).await?;
-        Ok((id, url, start, has_live_output))
+        Ok((id, url, start, has_live_output, has_topic))
     };
-    let (id, url, start, has_live_output) = budget.run(EXEC, prepare).await.map_err(not_started)?;
+    let (id, url, start, has_live_output, has_topic) = budget.run(EXEC, prepare).await.map_err(not_started)?;
 
     let gate = Gate::new();
     let (sender, mut receiver) = oneshot::channel();
@@ -81,6 +82,7 @@ pub(super) async fn exec(
         url,
         start,
         has_live_output,
+        has_topic,
         output,
         on_dispatch,
     };
@@ -118,6 +120,17 @@ async fn has_live_output(session: &Arc<Session>) -> Result<bool> {
     session.output.get(|| Box::pin(fetch())).await
 }
 
+/// Whether the node tells the end of a process in its event stream. Asked once a session; a node that does not say what it
+/// is does not.
+async fn has_topic(session: &Arc<Session>) -> bool {
+    let link = session.link.clone();
+    let fetch = || async move {
+        let descriptor = link.descriptor().await;
+        Ok(descriptor.is_ok_and(|descriptor| descriptor.events_endpoint().is_some()))
+    };
+    session.topic.get(|| Box::pin(fetch())).await.unwrap_or(false)
+}
+
 /// A command that only has to be sent.
 struct Command {
     session: Arc<Session>,
@@ -126,6 +139,7 @@ struct Command {
     url: String,
     start: HttpRequest,
     has_live_output: bool,
+    has_topic: bool,
     output: Output,
     on_dispatch: Option<Callback<RequestId>>,
 }
@@ -136,7 +150,7 @@ impl Command {
         if !gate.pass() {
             return;
         }
-        let Self { session, budget, id, url, start, has_live_output, mut output, on_dispatch } = self;
+        let Self { session, budget, id, url, start, has_live_output, has_topic, mut output, on_dispatch } = self;
         let running = match Running::start(session, &id) {
             Ok(running) => running,
             Err(error) => {
@@ -149,8 +163,8 @@ impl Command {
             on_dispatch(id.clone());
         }
         let session = &running.0;
-        let mut process = Process { session, url, id: id.clone(), start: Some(start) };
-        let mut run = ProcessRun::new(has_live_output);
+        let mut process = Process { session, url, id: id.clone(), start: Some(start), topic: None };
+        let mut run = if has_topic { ProcessRun::with_topic() } else { ProcessRun::new(has_live_output) };
         run.start_process();
         let end = process.drive(&mut run, &budget, &mut |event| output.take(event)).await;
         session.settle(&id, &end);

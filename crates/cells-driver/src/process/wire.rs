@@ -1,17 +1,23 @@
 //! The requests of one process.
 
+use std::future::pending;
+use std::pin::pin;
+
 use bytes::Bytes;
+use cells_machines::event_hub::TopicKey;
 use cells_machines::process::{ProcessAction, ProcessAnswer, ProcessEnd, ProcessEvent, ProcessRun};
 use cells_protocol::error::Outcome;
 use cells_protocol::ids::RequestId;
 use cells_protocol::limits::JSON_REPLY_MAX_BYTES;
 use cells_protocol::process::{ProcessOutput, ProcessStatus};
+use futures::future::select;
 
 use super::{EXEC, Session};
 use crate::budget::Budget;
 use crate::cancellation::OperationOptions;
 use crate::discovery::parsed;
 use crate::error::{Error, Result};
+use crate::events::{Subscription, TopicNews};
 use crate::host::{HttpRequest, HttpResponse};
 use crate::transport::{Call, JSON, is_success, read_all, was_not_sent};
 
@@ -23,6 +29,8 @@ pub(super) struct Process<'a> {
     pub(super) id: RequestId,
     /// The start, until it is sent.
     pub(super) start: Option<HttpRequest>,
+    /// The process topic, once it is wanted.
+    pub(super) topic: Option<Subscription>,
 }
 
 impl Process<'_> {
@@ -56,6 +64,11 @@ impl Process<'_> {
             match (step, run.deadline_ms()) {
                 (Ok(Step::Status(answer)), _) => run.handle_status(now_ms, answer),
                 (Ok(Step::Output(answer)), _) => run.handle_output(now_ms, answer),
+                (Ok(Step::Topic(news)), _) => match news {
+                    TopicNews::Ended(status) => run.handle_topic_end(now_ms, status),
+                    TopicNews::Online => run.handle_topic(now_ms, true),
+                    TopicNews::Down => run.handle_topic(now_ms, false),
+                },
                 // A timer may be early by less than the clock shows.
                 (Ok(Step::Waited(at_ms)), _) => run.handle_timeout(now_ms.max(at_ms)),
                 (Err(error), None) => run.start_cancel(now_ms, error),
@@ -68,13 +81,29 @@ impl Process<'_> {
     async fn step(&mut self, run: &mut ProcessRun<Error>, budget: &Budget, now_ms: u64) -> Result<Step> {
         let host = &self.session.link.core.host;
         let Some(action) = run.poll_action() else {
-            // A run that wants nothing waits for something.
-            let at_ms = run.poll_timeout().unwrap_or(now_ms);
-            let wait = async {
-                host.sleep(at_ms.saturating_sub(now_ms)).await;
-                Ok(Step::Waited(at_ms))
+            // A run that wants nothing waits for its time, or for its topic.
+            let at_ms = run.poll_timeout();
+            let time = async {
+                match at_ms {
+                    Some(at_ms) => {
+                        host.sleep(at_ms.saturating_sub(now_ms)).await;
+                        Step::Waited(at_ms)
+                    }
+                    None => pending().await,
+                }
             };
-            return budget.run(EXEC, wait).await;
+            let topic = &mut self.topic;
+            let news = async {
+                let Some(subscription) = topic else { return pending().await };
+                let has_ended = subscription.changed().await.is_none();
+                let news = subscription.process_news();
+                if has_ended {
+                    *topic = None;
+                }
+                Step::Topic(news)
+            };
+            let step = async { Ok(select(pin!(time), pin!(news)).await.factor_first().0) };
+            return budget.run(EXEC, step).await;
         };
         budget.run(EXEC, async { Ok(self.perform(action, budget).await) }).await
     }
@@ -83,6 +112,15 @@ impl Process<'_> {
         let address = format!("{}/{}/{}", self.url, self.session.spec.epoch, self.id);
         match action {
             ProcessAction::Start => Step::Status(self.send_start().await),
+            ProcessAction::Subscribe => {
+                let (epoch, request_id) = (self.session.spec.epoch.clone(), self.id.as_str().to_owned());
+                let link = &self.session.link;
+                let key = TopicKey::Process { epoch, request_id };
+                let subscription = Subscription::new(link, key, link.node.events.new_owner());
+                let news = subscription.process_news();
+                self.topic = Some(subscription);
+                Step::Topic(news)
+            }
             ProcessAction::Query => Step::Status(answer(self.ask(Call::get(EXEC, address), budget).await)),
             ProcessAction::Cancel => {
                 let call = Call::post(EXEC, format!("{address}/cancel"), JSON, Vec::new());
@@ -127,6 +165,7 @@ impl Process<'_> {
 enum Step {
     Status(ProcessAnswer<Error>),
     Output(Result<ProcessOutput>),
+    Topic(TopicNews),
     Waited(u64),
 }
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 #[cfg(target_family = "wasm")]
 use wasm_bindgen_test::wasm_bindgen_test as test;
 
-use crate::node::{capabilities, client, connection, host, sent, within};
+use crate::node::{RING, capabilities, client, connection, document, host, sent, within};
 
 fn spec() -> ProcessSpec {
     let mount = ProcessMount {
@@ -55,9 +55,98 @@ fn ask(request: &FakeRequest) -> Option<Ask> {
     })
 }
 
-/// A node whose processes do what `script` says; without live output.
+/// A node whose processes do what `script` says; without live output, and without an event stream.
 fn node(mut script: impl FnMut(Ask, &FakeRequest) -> FakeReply + MaybeSend + 'static) -> FakeHost {
-    host(move |request| ask(request).map(|what| script(what, request)))
+    host(move |request| {
+        if request.header("mcp-method") == Some("server/discover") {
+            let mut document = document();
+            document.as_object_mut().unwrap().remove("events");
+            return Some(FakeReply::rpc(request, &json!({"_meta": {"itookit/cells": document}})));
+        }
+        ask(request).map(|what| script(what, request))
+    })
+}
+
+/// A node whose process runs at first and has ended when it is asked; its event streams are what `streams` makes of their
+/// number and their topic.
+fn with_streams(mut streams: impl FnMut(usize, &Value) -> FakeReply + MaybeSend + 'static) -> FakeHost {
+    let mut n_streams = 0;
+    host(move |request| {
+        if request.path() == "/v1/events" {
+            n_streams += 1;
+            return Some(streams(n_streams, &request.json()["topics"][0]));
+        }
+        let state = match ask(request)? {
+            Ask::Start => "running",
+            Ask::Query | Ask::Output => "exited",
+            Ask::Cancel => "cancelled",
+        };
+        Some(FakeReply::json(&status(state)))
+    })
+}
+
+/// The frames of a stream that accepts `topic`, and tells its end if there is one.
+fn frames(topic: &Value, end: Option<&str>) -> String {
+    let ready = json!({"version": 1, "streamId": RING, "heartbeatMs": 15_000, "serverId": null, "harnessEpoch": null,
+        "processEpoch": "epoch-1"});
+    let open = json!({"topic": topic["id"], "kind": "process"});
+    let mut text = format!("event: ready\ndata: {ready}\n\nevent: open\ndata: {open}\n\n");
+    if let Some(end) = end {
+        let (epoch, id) = (&topic["epoch"], &topic["requestId"]);
+        let ended = json!({"topic": topic["id"], "epoch": epoch, "requestId": id, "process": status(end)});
+        text.push_str(&format!("event: process\ndata: {ended}\n\n"));
+    }
+    text
+}
+
+#[test]
+fn a_node_with_an_event_stream_tells_the_end_and_is_not_asked() {
+    let host = with_streams(|_, topic| {
+        assert_eq!((&topic["kind"], &topic["epoch"]), (&json!("process"), &json!("epoch-1")));
+        FakeReply::events(frames(topic, Some("exited")))
+    });
+    let session = session(&host);
+    for _ in 0..2 {
+        let exit = exec(&host, &session, ExecOptions::default()).unwrap();
+        assert_eq!((exit.stdout.as_str(), exit.code), ("out", Some(3)));
+    }
+    assert_eq!(asked(&host), [Ask::Start, Ask::Start]);
+}
+
+#[test]
+fn a_process_that_ended_while_its_stream_was_broken_is_asked_for() {
+    let host = with_streams(|_, _| FakeReply::network_error());
+    let before = cells_driver::host::Host::now_ms(&host);
+    let exit = exec(&host, &session(&host), ExecOptions::default()).unwrap();
+    assert_eq!(exit.code, Some(3));
+    assert_eq!(asked(&host), [Ask::Start, Ask::Query]);
+    assert!(cells_driver::host::Host::now_ms(&host) >= before + 5_000);
+}
+
+#[test]
+fn a_stream_that_comes_back_tells_the_end() {
+    let host = with_streams(|number, topic| match number {
+        1 => FakeReply::events(frames(topic, None)).broken(),
+        _ => FakeReply::events(frames(topic, Some("exited"))),
+    });
+    assert_eq!(exec(&host, &session(&host), ExecOptions::default()).unwrap().code, Some(3));
+    assert_eq!(asked(&host), [Ask::Start]);
+}
+
+#[test]
+fn a_topic_that_the_node_refuses_is_replaced_by_queries_and_a_cancel_is_confirmed_by_them() {
+    let host = with_streams(|_, topic| {
+        let error = json!({"topic": topic["id"], "code": "PROCESS_UNKNOWN", "final": true});
+        let frames = frames(topic, None);
+        let ready = frames.split("\n\n").next().unwrap();
+        FakeReply::events(format!("{ready}\n\nevent: error\ndata: {error}\n\n"))
+    });
+    assert_eq!(exec(&host, &session(&host), ExecOptions::default()).unwrap().code, Some(3));
+    assert_eq!(asked(&host), [Ask::Start, Ask::Query]);
+    let host = with_streams(|_, topic| FakeReply::events(frames(topic, None)));
+    let error = exec(&host, &session(&host), for_ms(20_000)).unwrap_err();
+    assert_eq!(how(&error), (ErrorKind::TimedOut, Some(Outcome::Partial), true), "{error}");
+    assert_eq!(asked(&host), [Ask::Start, Ask::Cancel]);
 }
 
 /// A node that answers each kind of request with one reply after the other, the last one again and again.

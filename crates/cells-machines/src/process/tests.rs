@@ -14,8 +14,10 @@ enum Step {
     OutputFailed(&'static str),
     Cancel(&'static str),
     Time(u64),
+    Topic(bool),
+    TopicEnd(ProcessState),
 }
-use Step::{Cancel, Failed, Output, OutputFailed, Refused, Status, Time};
+use Step::{Cancel, Failed, Output, OutputFailed, Refused, Status, Time, Topic, TopicEnd};
 
 fn status(state: ProcessState) -> ProcessStatus {
     let (stdout, stderr) = (String::new(), String::new());
@@ -43,6 +45,8 @@ fn trace(mut run: ProcessRun<&str>, steps: &[Step]) -> String {
             }
             OutputFailed(error) => run.handle_output(now_ms, Err(error)),
             Cancel(cause) => run.start_cancel(now_ms, cause),
+            Topic(is_online) => run.handle_topic(now_ms, *is_online),
+            TopicEnd(state) => run.handle_topic_end(now_ms, status(*state)),
             Time(time_ms) => {
                 now_ms = *time_ms;
                 run.handle_timeout(now_ms);
@@ -105,6 +109,81 @@ fn the_status_is_asked_for_at_growing_intervals() {
       at 2500
     Query
     over: Exited
+    ");
+}
+
+#[test]
+fn a_topic_tells_the_end_without_queries() {
+    assert_snapshot!(trace(ProcessRun::with_topic(), &[
+        Status(Running),
+        Time(100),
+        Topic(true),
+        Time(60_000),
+        TopicEnd(Exited),
+        Topic(false),
+        TopicEnd(Exited),
+    ]), @"
+    Start
+    Subscribe
+      at 5000
+      at 5000
+    over: Exited
+    ");
+}
+
+#[test]
+fn a_topic_that_is_down_for_long_is_replaced_by_queries() {
+    assert_snapshot!(trace(ProcessRun::with_topic(), &[
+        Status(Running),
+        Time(4_999),
+        Time(5_000),
+        Status(Running),
+        Topic(true),
+        Time(20_000),
+        Topic(false),
+        Time(24_999),
+        Time(25_000),
+        Topic(true),
+        Status(Running),
+        Time(60_000),
+        Topic(false),
+        Time(65_000),
+        Status(Exited),
+    ]), @"
+    Start
+    Subscribe
+      at 5000
+      at 5000
+    Query
+      at 10000
+      at 25000
+      at 25000
+    Query
+      at 65000
+    Query
+    over: Exited
+    ");
+}
+
+#[test]
+fn a_process_that_ends_at_once_needs_no_topic_and_a_cancelled_one_may_end_by_it() {
+    assert_snapshot!(trace(ProcessRun::with_topic(), &[Status(Exited)]), @"
+    Start
+    over: Exited
+    ");
+    assert_snapshot!(trace(ProcessRun::with_topic(), &[
+        Status(Running),
+        Topic(true),
+        Cancel("enough"),
+        Status(Running),
+        TopicEnd(Cancelled),
+    ]), @"
+    Start
+    Subscribe
+      at 5000
+    Cancel
+      at 100
+    stopped because of enough: Cancelled
     ");
 }
 
@@ -278,7 +357,7 @@ impl Node {
                 None | Some(Running) => self.state = Some(Cancelled),
                 Some(_) => {}
             },
-            ProcessAction::Query | ProcessAction::Output { .. } => {}
+            ProcessAction::Query | ProcessAction::Output { .. } | ProcessAction::Subscribe => {}
         }
         self.state
     }
@@ -307,10 +386,13 @@ proptest! {
     #[test]
     fn a_process_starts_once_and_is_over_only_when_the_node_says_so(
         faults in prop::collection::vec(fault(), 30),
-        has_live_output in any::<bool>(),
+        watch in 0..3_u8,
         ends_at_ms in 0..4_000_u64,
     ) {
-        let mut run: ProcessRun<&str> = ProcessRun::new(has_live_output);
+        let has_live_output = watch == 1;
+        let mut run: ProcessRun<&str> =
+            if watch == 2 { ProcessRun::with_topic() } else { ProcessRun::new(has_live_output) };
+        let mut is_subscribed = false;
         let mut node = Node { state: None, n_starts: 0, ends_at_ms, written: Default::default() };
         let mut read: [Vec<u8>; 2] = Default::default();
         let (mut now_ms, mut faults) = (0, faults.into_iter());
@@ -328,11 +410,26 @@ proptest! {
             }
             node.tick(now_ms);
             let Some(action) = run.poll_action() else {
+                if is_subscribed && end.is_none() {
+                    // The stream comes and goes; while it is there it tells the end.
+                    let is_online = faults.next() != Some(Fault::LoseRequest);
+                    run.handle_topic(now_ms, is_online);
+                    match node.state {
+                        Some(state) if is_online && state != Running => run.handle_topic_end(now_ms, status(state)),
+                        _ => now_ms += 100,
+                    }
+                    run.handle_timeout(now_ms);
+                    continue;
+                }
                 let Some(at_ms) = run.poll_timeout() else { break };
                 now_ms = now_ms.max(at_ms);
                 run.handle_timeout(now_ms);
                 continue;
             };
+            if action == ProcessAction::Subscribe {
+                is_subscribed = true;
+                continue;
+            }
             now_ms += 7;
             let is_output = matches!(action, ProcessAction::Output { .. });
             let fault = faults.next().unwrap_or(Fault::None);
