@@ -173,6 +173,21 @@ impl Step {
         self.check(Check::Json(pointer, value.into()))
     }
 
+    /// This status, and a JSON-RPC error of this code.
+    pub(super) fn json_error(self, status: &'static [u16], code: i64) -> Step {
+        self.status(status)
+            .json("/error/code", code)
+            .check(Check::Holds("data in the error", |reply| reply.json["error"]["data"].is_object()))
+    }
+
+    /// A failed tool, of which nothing was admitted.
+    pub(super) fn call_error(self, code: &'static str) -> Step {
+        self.status(&[200])
+            .json("/result/isError", true)
+            .json("/result/structuredContent/code", code)
+            .json("/result/structuredContent/outcome", "not-committed")
+    }
+
     pub(super) fn keep(mut self, name: &'static str, pointer: &'static str) -> Step {
         self.kept.push((name, pointer));
         self

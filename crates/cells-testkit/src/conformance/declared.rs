@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::http::Http;
+use super::http::{Http, Reply};
 
 /// What a case needs; without it the case is skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +19,18 @@ pub(super) enum Need {
     Process,
     /// Output while a process runs, and [`Need::Process`].
     LiveOutput,
+    /// The MCP endpoint.
+    Mcp,
+    /// An agent.
+    Agent,
+    /// An agent with this capability, and an alias was given, because sessions are made.
+    AgentWrite(&'static str),
+    /// The agent `scripted`, which does what a prompt spells out, and an alias.
+    Scripted,
+    /// Receipts that survive the node.
+    DurableReceipts,
+    /// The event stream, and an agent.
+    Events,
 }
 
 /// What the node declared, and what was asked for.
@@ -32,6 +44,19 @@ pub(super) struct Declared {
     pub(super) read_only: Option<String>,
     /// Whether files may be changed; else the reason why not.
     pub(super) writable: Result<(), String>,
+    /// The discovery document; None: there is no MCP endpoint.
+    pub(super) document: Option<Value>,
+    /// The first profile and the epoch of the agents.
+    pub(super) agent: Option<Agent>,
+    /// Whether an alias was given.
+    pub(super) has_alias: bool,
+}
+
+/// An agent.
+#[derive(Debug)]
+pub(super) struct Agent {
+    pub(super) profile: Value,
+    pub(super) epoch: String,
 }
 
 impl Declared {
@@ -61,6 +86,9 @@ impl Declared {
             read_only: rows.iter().find(|row| row["access"] == "ro" && row["strongRevision"] == false).and_then(named),
             writable,
             capabilities,
+            document: document(http).await?,
+            agent: agent(http).await?,
+            has_alias: alias.is_some(),
         })
     }
 
@@ -83,6 +111,44 @@ impl Declared {
             Need::LiveOutput => self
                 .lacks(Need::Process)
                 .or_else(|| capability("/process/output/version", 1.into(), "live output (process.output)")),
+            Need::Mcp => self.document.is_none().then(|| "the node has no MCP endpoint".to_owned()),
+            Need::Agent => self.agent.is_none().then(|| "the node has no agent".to_owned()),
+            Need::AgentWrite(name) => self.lacks(Need::Agent).or_else(|| {
+                let can = self.agent.as_ref().map(|agent| &agent.profile["capabilities"][name]);
+                match can {
+                    _ if !self.has_alias => Some("no alias given".to_owned()),
+                    Some(Value::Bool(true) | Value::Array(_)) => None,
+                    Some(_) | None => Some(format!("the agent declares no {name}")),
+                }
+            }),
+            Need::Scripted => self.lacks(Need::AgentWrite("create")).or_else(|| {
+                let kind = self.agent.as_ref().map(|agent| &agent.profile["kind"]);
+                (kind != Some(&"scripted".into())).then(|| "the agent is not the scripted one".to_owned())
+            }),
+            Need::DurableReceipts => {
+                let durable = self.document.as_ref().map(|document| &document["receipts"]["durable"]);
+                (durable != Some(&true.into())).then(|| "the node declares no durable receipts".to_owned())
+            }
+            Need::Events => self.lacks(Need::Agent).or_else(|| {
+                let version = self.document.as_ref().map(|document| &document["events"]["version"]);
+                (version != Some(&1.into())).then(|| "the node declares no event stream".to_owned())
+            }),
         }
     }
+}
+
+/// The discovery document of the node.
+async fn document(http: &Http) -> Result<Option<Value>, String> {
+    let reply = Reply::of(http.mcp("server/discover", None)).await?;
+    let meta = &reply.json["result"]["_meta"];
+    let keys = ["itookit/cells", "itookit/pi-agent", "itookit/fs-agent"];
+    Ok(keys.iter().find_map(|key| meta.get(*key)).filter(|_| reply.status == 200).cloned())
+}
+
+/// The first agent of the node.
+async fn agent(http: &Http) -> Result<Option<Agent>, String> {
+    let reply = Reply::of(http.mcp("tools/call", Some("harness_profiles"))).await?;
+    let value = &reply.json["result"]["structuredContent"];
+    let profile = value["profiles"].get(0).cloned();
+    Ok(profile.zip(value["epoch"].as_str()).map(|(profile, epoch)| Agent { profile, epoch: epoch.to_owned() }))
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::{Client, Method, RequestBuilder, StatusCode, header::HeaderMap, redirect::Policy};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Target;
 
@@ -47,6 +47,22 @@ impl Http {
 
     pub(super) async fn get(&self, route: &str) -> Result<Reply, String> {
         Reply::of(self.request(Method::GET, route)).await
+    }
+
+    /// A request of the MCP endpoint; of a tool with its name.
+    pub(super) fn mcp(&self, method: &str, tool: Option<&str>) -> RequestBuilder {
+        let mut params = json!({"_meta": {
+            "io.modelcontextprotocol/protocolVersion": MCP_VERSION,
+            "io.modelcontextprotocol/clientInfo": {"name": "cells-conformance", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }});
+        let mut request = self.request(Method::POST, "/mcp").header("content-type", "application/json");
+        request = request.header("mcp-protocol-version", MCP_VERSION).header("mcp-method", method);
+        if let Some(tool) = tool {
+            params["name"] = tool.into();
+            request = request.header("mcp-name", tool);
+        }
+        request.body(json!({"jsonrpc": "2.0", "id": "q-0", "method": method, "params": params}).to_string())
     }
 
     pub(super) async fn post(&self, route: &str, body: &Value) -> Result<Reply, String> {
@@ -107,6 +123,9 @@ pub(super) fn encoded(text: &str) -> String {
         })
         .collect()
 }
+
+/// The revision of MCP that nodes speak.
+pub(super) const MCP_VERSION: &str = "2026-07-28";
 
 /// Longer than any deadline of a node.
 const PATIENCE: Duration = Duration::from_secs(40);

@@ -40,6 +40,12 @@ impl<'a> Scene<'a> {
             ("one", unique()),
             ("two", unique()),
         ]);
+        if let Some(agent) = &declared.agent {
+            let text = |pointer: &str| agent.profile.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+            names.insert("profile", text("/id").to_owned());
+            names.insert("workspace", text("/workspaces/0/id").to_owned());
+            names.insert("harness", agent.epoch.clone());
+        }
         let writes = |need: &Need| matches!(need, Need::Write | Need::Seq | Need::Process | Need::LiveOutput);
         if let Some(playground) = playground.filter(|_| needs.iter().any(writes)) {
             let directory = format!("{}/{}", playground.directory, unique());

@@ -1,7 +1,9 @@
 //! The cases, by feature.
 
+mod agents;
 mod discovery;
 mod listing;
+mod mcp;
 mod mutating;
 mod process;
 mod ranges;
@@ -24,6 +26,8 @@ pub(super) fn all() -> Vec<Case> {
         receipts::cases(),
         seq::cases(),
         process::cases(),
+        mcp::cases(),
+        agents::cases(),
     ]
     .into_iter()
     .flatten()
