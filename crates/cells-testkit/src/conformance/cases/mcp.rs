@@ -165,8 +165,8 @@ pub(super) fn rpc(name: &str, mut params: Value) -> Step {
 }
 
 /// A call of a tool.
-pub(super) fn tool(name: &str, arguments: Value) -> Step {
-    rpc("tools/call", json!({"name": name, "arguments": arguments})).header("mcp-name", name)
+pub(super) fn tool(name: &str, arguments: impl Into<Value>) -> Step {
+    rpc("tools/call", json!({"name": name, "arguments": arguments.into()})).header("mcp-name", name)
 }
 
 /// A ping whose body is changed.

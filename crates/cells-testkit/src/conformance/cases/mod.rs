@@ -3,7 +3,7 @@
 mod agents;
 mod discovery;
 mod listing;
-mod mcp;
+pub(super) mod mcp;
 mod mutating;
 mod process;
 mod ranges;
